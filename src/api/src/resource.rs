@@ -1,6 +1,6 @@
 //! Root objects: the fields that all kinds share.
 
-/// Defines a root object with its `metadata`, `spec` and, where the kind has one, `status`.
+/// Defines a root object with its `metadata`, `spec` and, if the kind has one, `status`.
 ///
 /// It is not derived, because an object without a spec must be readable: the schema has always allowed such objects,
 /// and a single unreadable object would break the watch of all objects.
@@ -43,7 +43,7 @@ macro_rules! custom_resource {
                 object.serialize_entry("apiVersion", concat!("infrastructure.cluster.x-k8s.io/", $version))?;
                 object.serialize_entry("kind", stringify!($kind))?;
                 object.serialize_entry("metadata", &self.metadata)?;
-                // Every spec has a required field, so none that was given is at its default.
+                // Every spec has a required field, so a spec that was given is never equal to the default.
                 if self.spec != <$spec>::default() {
                     object.serialize_entry("spec", &self.spec)?;
                 }

@@ -1,6 +1,6 @@
 //! Closed sets of strings in the custom resources.
 
-/// [`capo_core::wire_enum`] with a schema that allows the strings of the set only.
+/// [`capo_core::wire_enum`] with a schema that allows only the strings of the set.
 macro_rules! wire_enum {
     (
         $(#[$meta:meta])*

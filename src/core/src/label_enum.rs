@@ -1,4 +1,4 @@
-//! Closed sets of which each value has a word.
+//! Enums with one word for each value.
 
 /// Defines an enum of values with the word that metrics, conditions, events or the command line show for each. With
 /// `, all` after its name it has the constant `ALL` of all values, in the order of declaration.

@@ -14,7 +14,7 @@ pub enum Lookup<T> {
 }
 
 impl<T> Lookup<T> {
-    /// The object, where it was found.
+    /// The object, if it was found.
     pub fn found(&self) -> Option<&T> {
         match self {
             Self::Found(object) => Some(object),

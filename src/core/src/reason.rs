@@ -187,7 +187,7 @@ impl Reason {
             .find(|reason| reason.as_str() == text)
     }
 
-    /// Whether a gate that holds for this reason carries out a step of an ordinary change, which is no problem.
+    /// Whether a hold for this reason is a step of an ordinary change and not a problem.
     pub fn is_step_of_change(self) -> bool {
         matches!(
             self,

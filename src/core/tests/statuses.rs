@@ -1,5 +1,5 @@
-//! Statuses of Octavia and Nova are enums. Their texts stand in this crate and in the client's wire types only, because
-//! the compiler does not find a misspelt text.
+//! The statuses of Octavia and Nova are enums. Their texts are written only in this crate and in the client's wire types,
+//! because the compiler does not find a misspelt text.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 

@@ -6,7 +6,7 @@ use crate::model::desired::{
 };
 use capo_core::{GateOverride, Lookup, ObjectName, octavia::MonitorNumbers};
 
-/// An initialised cluster of a `KubeadmControlPlane`.
+/// The facts about an initialised cluster whose control plane is a `KubeadmControlPlane`.
 pub fn cluster_facts() -> ClusterFacts {
     ClusterFacts {
         paused: false,
@@ -39,7 +39,7 @@ pub fn load_balancer(name: &str, id: &str) -> DesiredLoadBalancer {
     }
 }
 
-/// A machine of `cluster` that was not admitted, and whose server was not read.
+/// A machine of `cluster` that was not admitted and whose server was not read.
 pub fn machine(cluster: ObjectName) -> DesiredMachine {
     DesiredMachine {
         cluster,

@@ -1,4 +1,4 @@
-//! One step: takes one event into the state, decides, and returns the effects.
+//! One step: applies one event to the state, decides, and returns the effects.
 
 use crate::{
     apply::apply,
@@ -7,8 +7,8 @@ use crate::{
     plan,
 };
 
-/// Takes `event` into `state` and appends what is to be done to `effects`. Pure: clocks and chance come in
-/// `now`, and the only memory is `state`.
+/// Applies `event` to `state` and appends what is to be done to `effects`. The function is pure: the clocks and the random
+/// number are in `now`, and it keeps nothing outside `state`.
 pub fn step(state: &mut State, event: Event, now: &Now, effects: &mut Vec<Effect>) {
     state.last_step = Some(*now);
     apply(state, event, now, effects);

@@ -92,7 +92,7 @@ impl Cloud {
         Ok(self.0.token_source.session().await?.project_id.clone())
     }
 
-    /// The regions that have Nova, in the order of the catalogue, where the credentials name none of them; otherwise none.
+    /// The regions that have Nova, in the order of the catalogue. The list is empty if the credentials name a region.
     pub async fn regions_to_choose_from(&self) -> Result<Vec<String>, Error> {
         let profile = self.profile();
         if profile.region().is_some() {
@@ -149,7 +149,8 @@ impl Cloud {
         extensions.get_or_keep(DISCOVERY_AGE, read).await
     }
 
-    /// Sends a call and reads its answer. Token, budget, pause, lease and the repetition after a 401 are handled here.
+    /// Sends a call and reads its answer. The token, the budget, the pause, the lease and the repetition after a 401 are
+    /// handled here.
     pub(crate) async fn send<T>(
         &self,
         call: &Call,

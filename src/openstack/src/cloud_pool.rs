@@ -71,7 +71,7 @@ impl Clouds {
         }))
     }
 
-    /// Leave to change something, which ends with the leader lease.
+    /// The permission to change something, which ends with the leader lease.
     pub fn lease(&self) -> &LeaseToken {
         &self.0.lease
     }
@@ -107,7 +107,7 @@ impl Clouds {
             let Some(budgets) = budgets.upgrade() else {
                 continue;
             };
-            // Sign-ins have the budget of their token source.
+            // Sign-ins use the budget of their token source.
             for service in Service::ALL.into_iter().filter(|s| *s != Service::Identity) {
                 levels.push((key.0.name.clone(), service, budgets.of(service).level()));
             }

@@ -86,7 +86,7 @@ impl Error {
         self.0.service
     }
 
-    /// The HTTP status, where there was an answer.
+    /// The HTTP status, if there was an answer.
     pub fn status(&self) -> Option<u16> {
         self.0.status
     }

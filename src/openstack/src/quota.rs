@@ -1,4 +1,4 @@
-//! Quotas: how much a project may have of what clusters and machines need, and how much it has.
+//! Quotas: how much of what clusters and machines need a project may have, and how much it has.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -29,7 +29,7 @@ pub enum Limited {
     Members,
     /// Cinder's volumes.
     Volumes,
-    /// The size of Cinder's volumes together.
+    /// The total size of Cinder's volumes.
     VolumeSize,
 }
 
@@ -57,7 +57,7 @@ pub struct Quota {
     pub resource: Limited,
     /// How much is in use.
     pub used: i64,
-    /// How much is allowed; a negative number is no limit.
+    /// How much is allowed; a negative number means that there is no limit.
     pub limit: i64,
 }
 
@@ -68,15 +68,16 @@ impl Quota {
     }
 }
 
-/// Nova's and Cinder's limits by their names, which have the one in use under another name.
+/// The absolute limits of Nova or Cinder by their names. The number in use has a name of its own, such as `totalCoresUsed`.
 #[derive(Deserialize)]
 struct Limits {
-    // Some entries of some services are no numbers.
+    // Some services send entries that are not numbers.
     absolute: BTreeMap<String, Value>,
 }
 
 impl Limits {
-    /// The limits of this list that the service names: what is limited, its limit, and how much is in use.
+    /// The quotas of this list that the service sends. Each entry of the list has what is limited, the name of the limit,
+    /// and the name of the number in use.
     fn quotas(&self, names: &[(Limited, &str, &str)]) -> Vec<Quota> {
         let number = |name: &str| self.absolute.get(name).and_then(Value::as_i64);
         let quotas = names.iter().filter_map(|(resource, limit, used)| {
@@ -126,7 +127,7 @@ impl Cloud {
         #[derive(Deserialize)]
         struct Details {
             port: Detail,
-            // Neutron shows them where it has the extensions.
+            // Neutron shows these two if it has their extensions.
             floatingip: Option<Detail>,
             security_group: Option<Detail>,
         }
@@ -150,12 +151,12 @@ impl Cloud {
         Ok(known.collect())
     }
 
-    /// Octavia's quotas of load balancers and members. Octavia does not tell how many are in use: those of the project
-    /// are counted here, where there is a limit.
+    /// Octavia's quotas of load balancers and members. Octavia does not show how many are in use, so the objects of the
+    /// project are counted here if there is a limit.
     pub async fn load_balancer_quotas(&self, priority: Priority) -> Result<Vec<Quota>, Error> {
         #[derive(Deserialize)]
         struct Limits {
-            // Octavia shows both spellings of it.
+            // Octavia shows the limit under both names.
             load_balancer: Option<i64>,
             loadbalancer: Option<i64>,
             member: Option<i64>,

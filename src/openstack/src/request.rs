@@ -12,8 +12,9 @@ use crate::{
 };
 use capo_core::Priority;
 
-/// Defines methods of [`Cloud`](crate::Cloud) that make one call each. After the `=` stand the method of `Cloud` that reads the
-/// answer, the call, and the key under which the answer is read. Each method takes the priority of its call as the last argument.
+/// Defines methods of [`Cloud`](crate::Cloud) that make one call each. After the `=` are the method of `Cloud` that reads
+/// the answer, the call, and the key under which the answer is read. Each method takes the priority of its call as the last
+/// argument.
 macro_rules! calls {
     ($(
         $(#[$doc:meta])*
@@ -50,7 +51,7 @@ pub(crate) struct Call {
     /// The path segments after the service's base address; each is percent-encoded.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(&'static str, String)>,
-    /// JSON, where it could be written.
+    /// The JSON, or the error if it could not be written.
     pub(crate) body: Option<Result<Bytes, Unserializable>>,
     /// Nova's microversion.
     pub(crate) version: Option<ApiVersion>,

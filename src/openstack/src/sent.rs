@@ -16,29 +16,29 @@ tokio::task_local! {
     static WITHDRAWAL: Withdrawal;
 }
 
-/// Takes back a change that still waits for the request budget: it is not sent any more. Cheap to clone.
+/// Withdraws a change that still waits for the request budget, so that it is not sent. A clone is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct Withdrawal(Arc<AtomicBool>);
 
 impl Withdrawal {
-    /// Takes the change back.
+    /// Withdraws the change.
     pub fn withdraw(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Makes `calls`, and sends no change of them once it was taken back.
+    /// Makes `calls`, but sends none of their changes once the change was withdrawn.
     pub async fn scope<T>(&self, calls: impl Future<Output = T>) -> T {
         WITHDRAWAL.scope(self.clone(), calls).await
     }
 
-    /// Whether the change that is about to be sent was taken back.
+    /// Whether the change that is about to be sent was withdrawn.
     pub fn is_in_force() -> bool {
         let taken_back = WITHDRAWAL.try_with(|withdrawal| withdrawal.0.load(Ordering::SeqCst));
         taken_back.unwrap_or(false)
     }
 }
 
-/// The result of `calls`, and the time at which its first request was sent; `None` where none was sent.
+/// The result of `calls`, and the time at which its first request was sent; `None` if none was sent.
 pub async fn when_sent<T>(calls: impl Future<Output = T>) -> (T, Option<Instant>) {
     let calls = async {
         let result = calls.await;

@@ -67,7 +67,7 @@ impl fmt::Display for Service {
 pub struct ApiVersion {
     /// The part before the dot.
     pub major: u32,
-    /// The part behind it.
+    /// The part after the dot.
     pub minor: u32,
 }
 

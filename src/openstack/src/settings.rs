@@ -21,7 +21,7 @@ pub struct ClientSettings {
     pub longest_wait: Duration,
     /// Largest answer, in bytes.
     pub body_cap: usize,
-    /// PEM of the authorities to trust where the Secret has no `cacert`; `None` for the system's.
+    /// PEM of the authorities to trust if the Secret has no `cacert`; `None` for the system's.
     pub ca_certs: Option<String>,
     /// The User-Agent header.
     pub user_agent: String,

@@ -1,11 +1,10 @@
 //! capo-rs: a Cluster API infrastructure provider for OpenStack.
 //!
-//! One promise stands above everything else here: a control-plane rollout never outruns the load
-//! balancer. No new control-plane machine counts as provisioned before Octavia has provisioned its
-//! pool member on every API port, and no old one is taken down while its going would leave the API
-//! server without a serving member.
+//! The most important requirement is that a control-plane rollout never outruns the load balancer: no new control-plane
+//! machine counts as provisioned before Octavia has provisioned its pool member on every API port, and no old machine is
+//! removed while its removal would leave the API server without a serving member.
 //!
-//! | room | owns |
+//! | module | purpose |
 //! |---|---|
 //! | [`tracker`] | one worker per load balancer around the decisions of `capo-gate` |
 //! | [`reconcile`] | what every controller is built from: pass runner, errors of steps, caches, watches |

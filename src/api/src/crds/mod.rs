@@ -39,7 +39,7 @@ pub enum ConversionTarget {
         namespace: String,
         /// Name of the Service.
         name: String,
-        /// Certificate authority in PEM; `None` where something else, such as cert-manager, fills it in.
+        /// Certificate authority in PEM; `None` if another program, such as cert-manager, fills it in.
         certificate_authority: Option<String>,
     },
     /// An address outside the cluster, path included.
@@ -49,8 +49,8 @@ pub enum ConversionTarget {
         /// Certificate authority in PEM.
         certificate_authority: String,
     },
-    /// No webhook: the API server changes the version's name alone. It serves tests of a single version; in production,
-    /// objects of two forms are stored.
+    /// No webhook: the API server changes only the version's name. This is for tests of a single version. In production it
+    /// would leave objects of two forms in storage.
     Unconverted,
 }
 
@@ -67,7 +67,8 @@ impl Default for ConversionTarget {
 
 /// Every custom resource definition, sorted by name.
 ///
-/// # Errors A schema of the types is not one that Kubernetes accepts, which is a defect of the program.
+/// # Errors
+/// A schema of the types is not one that Kubernetes accepts, which is a defect of the program.
 pub fn crds(
     conversion: &ConversionTarget,
 ) -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
@@ -244,7 +245,7 @@ impl Names {
     }
 }
 
-/// Lets cert-manager fill in the authority where the caller names none.
+/// Lets cert-manager fill in the authority if the caller names none.
 fn authority_annotation(convert: Option<&ConversionTarget>) -> Option<BTreeMap<String, String>> {
     match convert? {
         ConversionTarget::Service {
@@ -272,8 +273,8 @@ fn definition(
     let plural = versions
         .first()
         .map_or_else(String::new, |version| version.plural.clone());
-    // Cluster API reads an object through the label of the newest contract it knows; the value names
-    // the version to read. Kinds it never reads carry none.
+    // Cluster API finds the version in which it reads an object in the label of the newest contract that it knows. Kinds that
+    // it never reads have no such label.
     let mut labels = BTreeMap::from([(
         "cluster.x-k8s.io/provider".to_owned(),
         "infrastructure-openstack".to_owned(),
@@ -352,7 +353,8 @@ fn conversion(target: &ConversionTarget) -> Option<CustomResourceConversion> {
 
 /// The definitions as they are in `crds/`: the file name and the YAML text of each.
 ///
-/// # Errors A definition can't be written as YAML, which is a defect of the program.
+/// # Errors
+/// A definition can't be written as YAML, which is a defect of the program.
 pub fn manifests(
     conversion: &ConversionTarget,
 ) -> Result<Vec<(String, String)>, serde_json::Error> {

@@ -58,7 +58,7 @@ fn drop_required_with_default(node: &mut Map<String, Value>) {
     }
 }
 
-/// schemars writes an `Option` as a choice between the type and null.
+/// Replaces the choice between a type and null, which schemars writes for an `Option`, by the type.
 fn unwrap_option(node: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = node.get_mut("type") {
         types.retain(|kind| kind != "null");

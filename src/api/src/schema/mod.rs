@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 pub(super) use finish::finish;
 pub(super) use kubernetes::{conditions, conditions_of_either_form, label_selector, quantities};
 
-/// Bounds that hold from v1beta2 on. CAPO's v1beta1 and v1alpha1 do not have them, so that stored objects may have
-/// longer or empty values.
+/// Bounds that hold from v1beta2 on. CAPO's v1beta1 and v1alpha1 do not have them, so stored objects may have longer or
+/// empty values.
 const SINCE_V1BETA2: &str = "x-since-v1beta2";
 
 /// A default that is part of the API, unlike those that Rust needs to read old objects.
@@ -21,7 +21,7 @@ const API_DEFAULT: &str = "x-default";
 
 const RULES: &str = "x-kubernetes-validations";
 
-/// Which form of the shared types an API version has.
+/// The form of the shared types in an API version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// v1beta1 and v1alpha1, as CAPO up to 0.14 stores them.

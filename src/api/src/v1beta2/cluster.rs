@@ -92,7 +92,7 @@ pub struct OpenStackClusterSpec {
 }
 
 impl OpenStackClusterSpec {
-    /// The load balancer in front of the API servers that is to exist.
+    /// The load balancer in front of the API servers that should exist; `None` if there should be none.
     pub fn enabled_load_balancer(&self) -> Option<&ApiServerLoadBalancer> {
         self.api_server.as_ref()?.enabled_load_balancer()
     }

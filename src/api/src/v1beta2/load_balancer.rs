@@ -32,8 +32,8 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// The load balancer that is to exist; `None` where there is to be none. Without the field there is to be none, as in
-    /// CAPO; within the field, `enabled` is true by default.
+    /// The load balancer that should exist; `None` if there should be none. Without the field there should be none, as in
+    /// CAPO. Within the field, `enabled` is true by default.
     pub fn enabled_load_balancer(&self) -> Option<&ApiServerLoadBalancer> {
         let load_balancer = self.managed_load_balancer.as_ref();
         load_balancer.filter(|load_balancer| load_balancer.enabled != Some(false))

@@ -6,7 +6,7 @@ use super::{MonitorType, OperatingStatus, ProvisioningStatus};
 use crate::ids::{MonitorId, PoolId, ProjectId};
 use crate::wire::{Reference, null_as_default, yes};
 
-/// The numbers of a health monitor, in seconds and counts.
+/// The timing of a health monitor: its delay and timeout in seconds, and its numbers of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MonitorNumbers {
     /// Seconds between two checks.
@@ -21,7 +21,7 @@ pub struct MonitorNumbers {
 }
 
 impl MonitorNumbers {
-    /// The numbers that CAPO gives a monitor for which the spec has none.
+    /// The values that CAPO gives to a health monitor if the spec has none.
     pub const CAPO_DEFAULTS: Self = Self {
         delay: 10,
         timeout: 5,
@@ -41,7 +41,7 @@ pub struct HealthMonitor {
     /// Its kind of check.
     #[serde(default, rename = "type")]
     pub monitor_type: MonitorType,
-    /// Its numbers.
+    /// Its timing.
     #[serde(flatten)]
     pub numbers: MonitorNumbers,
     /// The progress of the last change.
@@ -81,7 +81,7 @@ pub struct NewHealthMonitor {
     /// The page that a check by HTTP or HTTPS requests. Octavia refuses it with other types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_path: Option<String>,
-    /// Its numbers.
+    /// Its timing.
     #[serde(flatten)]
     pub numbers: MonitorNumbers,
 }
@@ -89,7 +89,7 @@ pub struct NewHealthMonitor {
 /// The changes of a health monitor. Without any, Octavia writes the existing configuration to the data path again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 pub struct HealthMonitorUpdate {
-    /// Its numbers.
+    /// Its timing.
     #[serde(flatten)]
     pub numbers: Option<MonitorNumbers>,
 }

@@ -41,10 +41,10 @@ pub struct Member {
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
-    /// The address that the monitor checks, where it is another one.
+    /// The address that the monitor checks, if it is not `address`.
     #[serde(default, deserialize_with = "parsed")]
     pub monitor_address: Option<IpAddr>,
-    /// The port that the monitor checks, where it is another one.
+    /// The port that the monitor checks, if it is not `protocol_port`.
     #[serde(default)]
     pub monitor_port: Option<u16>,
     /// The time of creation in whole seconds and UTC, as Octavia sent it.
@@ -64,7 +64,7 @@ pub struct NewMember {
     pub address: IpAddr,
     /// Its port.
     pub protocol_port: u16,
-    /// The subnet through which the load balancer reaches it, where it is not that of the VIP.
+    /// The subnet through which the load balancer reaches it, if it is not the subnet of the VIP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subnet_id: Option<SubnetId>,
     /// Its share of connections; Octavia's default is 1.

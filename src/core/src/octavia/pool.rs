@@ -45,7 +45,7 @@ pub struct Pool {
     pub admin_state_up: bool,
 }
 
-/// A pool to create, of a listener or of the load balancer alone.
+/// A pool to create, either as the default pool of a listener or without a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewPool {
     /// Its name.
@@ -57,7 +57,7 @@ pub struct NewPool {
     /// The listener whose default pool it becomes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listener_id: Option<ListenerId>,
-    /// The load balancer where no listener is given.
+    /// The load balancer, if no listener is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loadbalancer_id: Option<LoadBalancerId>,
     /// Its tags.

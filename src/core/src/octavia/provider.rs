@@ -7,7 +7,7 @@ use super::{LbAlgorithm, MonitorType};
 /// The profile of a provider, derived from the provider's name on the load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Provider {
-    /// `amphora`, and its alias `octavia`; a load balancer without a name too.
+    /// `amphora` and its alias `octavia`. A load balancer that shows no provider also has this profile.
     Amphora,
     /// `amphorav2`, which may have a jobboard: another worker resumes what a lost one has begun.
     AmphoraV2,
@@ -57,7 +57,7 @@ impl Provider {
         self != Self::Ovn
     }
 
-    /// Whether there are health monitors of a type. OVN's only open connections.
+    /// Whether the provider has health monitors of a type. OVN only has monitors that open a connection.
     pub fn supports_monitor_type(self, wanted: &MonitorType) -> bool {
         self != Self::Ovn || *wanted == MonitorType::Tcp
     }
@@ -72,7 +72,7 @@ impl Provider {
         }
     }
 
-    /// The gap between a write and the first read after it, where it differs from the schedule's.
+    /// The gap between a write and the first read after it, if it differs from that of the schedule.
     pub fn first_gap(self) -> Option<Duration> {
         (self == Self::Ovn).then_some(Duration::from_millis(500))
     }

@@ -57,9 +57,9 @@ wire_enum! {
         Http = "HTTP",
         /// An HTTPS answer.
         Https = "HTTPS",
-        /// A TLS greeting.
+        /// A TLS handshake up to the server's hello.
         TlsHello = "TLS-HELLO",
-        /// An echo.
+        /// An ICMP echo.
         Ping = "PING",
         /// A UDP packet that is not refused.
         UdpConnect = "UDP-CONNECT",

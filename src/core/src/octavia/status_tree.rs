@@ -19,9 +19,9 @@ pub struct StatusTree {
     pub id: LoadBalancerId,
     /// Its name.
     pub name: String,
-    /// How far the last change is.
+    /// The progress of the last change.
     pub provisioning_status: ProvisioningStatus,
-    /// How the data path is.
+    /// The state of the data path.
     pub operating_status: OperatingStatus,
     /// Its listeners, in Octavia's order.
     pub listeners: Vec<TreeListener>,
@@ -36,9 +36,9 @@ pub struct TreeListener {
     pub id: ListenerId,
     /// Its name.
     pub name: String,
-    /// How far the last change is.
+    /// The progress of the last change.
     pub provisioning_status: ProvisioningStatus,
-    /// How the data path is.
+    /// The state of the data path.
     pub operating_status: OperatingStatus,
     /// The pools it uses.
     pub pools: Vec<PoolId>,
@@ -51,9 +51,9 @@ pub struct TreePool {
     pub id: PoolId,
     /// Its name.
     pub name: String,
-    /// How far the last change is.
+    /// The progress of the last change.
     pub provisioning_status: ProvisioningStatus,
-    /// How the data path is.
+    /// The state of the data path.
     pub operating_status: OperatingStatus,
     /// Its health monitor.
     pub health_monitor: Option<TreeMonitor>,
@@ -72,9 +72,9 @@ pub struct TreeMonitor {
     /// How it checks.
     #[serde(default, rename = "type")]
     pub monitor_type: MonitorType,
-    /// How far the last change is.
+    /// The progress of the last change.
     pub provisioning_status: ProvisioningStatus,
-    /// How the data path is.
+    /// The state of the data path.
     #[serde(default)]
     pub operating_status: OperatingStatus,
 }
@@ -92,7 +92,7 @@ pub struct TreeMember {
     pub address: Option<IpAddr>,
     /// Its port.
     pub protocol_port: u16,
-    /// How far the last change is.
+    /// The progress of the last change.
     pub provisioning_status: ProvisioningStatus,
     /// The state of the object in the data path.
     #[serde(default)]
@@ -115,7 +115,7 @@ struct WireLoadBalancer {
     operating_status: OperatingStatus,
     #[serde(default, deserialize_with = "null_as_default")]
     listeners: Vec<WireListener>,
-    /// The API reference shows this key in its sample only. It is read in case that the proxy of a provider sends it.
+    /// The API reference shows this key only in its sample. It is read in case the proxy of a provider sends it.
     #[serde(default, deserialize_with = "null_as_default")]
     pools: Vec<WirePool>,
 }

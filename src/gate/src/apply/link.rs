@@ -48,11 +48,11 @@ pub(crate) fn link(state: &mut State) {
                     twins += 1;
                     found.get_or_insert(position);
                 } else if named {
-                    // A member at an address that its machine no longer has. It blocks no other member.
+                    // The member has an address that its machine no longer has. It blocks no other member.
                     member.owner = Owner::NameOnly;
                 } else if address.is_some() && placed(member) {
-                    // A name of ours decides before the address: such a member belongs to a machine that had the
-                    // address before.
+                    // A name that capo-rs gives decides before the address does: such a member belongs to a machine that had
+                    // the address before.
                     if member.owner == Owner::Stranger {
                         member.owner = Owner::AddressOnly;
                     }
@@ -73,7 +73,7 @@ pub(crate) fn link(state: &mut State) {
     }
 }
 
-/// Absences, and what was waited for since a POST or a DELETE.
+/// Counts the reads without a member, and records how long a creation or a removal took.
 pub(crate) fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<Effect>) {
     let provider = state.provider.label();
     let suspect = state.reads.suspect;
@@ -110,7 +110,7 @@ pub(crate) fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<
                     if calm >= state.settings.warn_after && slot.refusal.is_none() {
                         slot.attempts = Attempts::default();
                     }
-                    // What was refused once and is not attempted any more is forgotten.
+                    // A refusal is forgotten once no attempt is due any more.
                     slot.attempts.rest(began.instant);
                     slot.refusal.take_if(|_| slot.attempts.next.is_none());
                 }

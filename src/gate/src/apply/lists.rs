@@ -1,9 +1,9 @@
-//! Takes lists into the state: listeners and pools, attached or not, and the members of a pool.
+//! Applies lists to the state: listeners and pools, including pools that no listener refers to, and the members of a pool.
 
 use crate::model::{clock::Stamp, octavia::Structure, part::PartKind, state::State};
 use capo_core::octavia::Member;
 
-/// Everything below the load balancer, attached or not.
+/// Applies the list of all listeners and pools of the load balancer.
 pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
     for port in &mut state.ports {
         let mut ambiguous = None;
@@ -45,7 +45,7 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
             (None, Some(pool)) => Some(pool.id.clone()),
             _ => None,
         };
-        // The list is newer than the tree, which will show the part in a moment.
+        // The list is newer than the tree, whose next read will show the part.
         port.unseen = match (&port.listener, listener) {
             (None, Some(_)) => Some(PartKind::Listener),
             _ => match (&port.pool, &port.monitor, pool) {
@@ -66,7 +66,7 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
     state.reads.structure_trouble = None;
 }
 
-/// The members of one pool, with what the tree lacks.
+/// Applies the list of one pool's members, with the weight, admin state and tags that the tree does not show.
 pub(crate) fn members(state: &mut State, number: u16, began: Stamp, members: Vec<Member>) {
     let Some(port) = state.ports.iter_mut().find(|port| port.number == number) else {
         return;

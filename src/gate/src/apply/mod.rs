@@ -1,4 +1,4 @@
-//! Takes one event into the state. No decision is made here.
+//! Applies one event to the state. No decision is made here.
 
 pub(crate) mod link;
 pub(crate) mod lists;
@@ -86,7 +86,7 @@ fn load_balancer(
     mut desired: DesiredLoadBalancer,
     now: &Now,
 ) {
-    // A lookup that failed does not change which load balancer it is.
+    // A lookup that failed does not mean that there is another load balancer.
     if let Some(old) = state.desired.as_ref().filter(|_| !desired.id.is_known()) {
         desired.id = old.id.clone();
     }
@@ -108,7 +108,7 @@ fn load_balancer(
             .iter()
             .map(|number| Port::new(&desired.name, *number))
             .collect();
-        // Its answer still says when the last write ended, and a second call does not start before it.
+        // Its answer still shows when the last write ended, and no second call starts before that.
         if let Some(call) = &mut state.call {
             call.outdated = true;
         }
@@ -116,7 +116,7 @@ fn load_balancer(
         state.lookups.clear();
         for machine in state.machines.values_mut() {
             machine.slots = vec![Slot::default(); desired.ports.len()];
-            // The drain of a member in another load balancer is no evidence for this one.
+            // The drain of a member in another load balancer proves nothing for this one.
             machine.stage = Stage::Serving;
         }
         state.releasing = None;
@@ -134,15 +134,15 @@ fn load_balancer(
     }
     state.credentials = credentials;
     state.provider = Provider::of(&desired.provider);
-    // Cluster API does not reach the API servers any more, so the load balancer may have changed.
+    // Cluster API does not reach the API servers any more, so the load balancer may have changed and is read again.
     let connected =
         |desired: &DesiredLoadBalancer| desired.cluster.remote_connection.good_since().is_some();
     state.reads.nudged |= state.desired.as_ref().is_some_and(connected) && !connected(&desired);
     state.desired = Some(desired);
 }
 
-/// Takes note of the moment from which on every machine is known. It is not taken back: a machine that comes later gets
-/// its first member from us.
+/// Notes that every machine is known. This is never taken back, because a machine that is added later gets its first member
+/// from this process.
 fn count_machines(state: &mut State) {
     let State {
         desired, machines, ..
@@ -156,7 +156,7 @@ fn count_machines(state: &mut State) {
 
 fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMachine>>, now: &Now) {
     let Some(desired) = desired else {
-        // A machine that is gone is not waited for.
+        // The worker does not wait for the hand-over of a machine that is gone.
         if let Some(known) = &mut state.desired {
             known.cluster.machines.retain(|expected| expected != name);
         }
@@ -171,7 +171,7 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
     let ports = state.ports.len();
     let is_another = |known: &Machine| known.want.uid != desired.uid;
     if state.machines.get(name).is_some_and(is_another) {
-        // The old machine is gone, and nothing that is known of it holds for the new one.
+        // The old machine is gone, and nothing that is known of it holds for the new machine of the same name.
         state.machines.remove(name);
         if state.releasing.as_ref() == Some(name) {
             state.releasing = None;
@@ -186,7 +186,7 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         let is_drained_again = matches!(machine.want.deletion, Deletion::BeforeHook { .. })
             && matches!(desired.deletion, Deletion::AtHook { .. });
         if is_drained_again && machine.stage == Stage::Released {
-            // Cluster API may have drained its Node for hours: the endpoint has to answer again.
+            // Cluster API may have drained the machine's Node for hours, so the endpoint has to answer again.
             machine.stage = Stage::Confirming;
         }
         machine.want = *desired;
@@ -205,7 +205,7 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         let free = state.balancer.is_active();
         read::inherit_repairs(machine, &state.ports, free, now.instant);
     }
-    // What was read last lacks it already: its member need not wait for another read.
+    // The last read already shows no member of the machine, so the creation of the member need not wait for another read.
     if state.reads.tree.is_some()
         && !state.reads.suspect
         && let Some(machine) = state.machines.get_mut(name)
@@ -306,7 +306,7 @@ fn answered(
                 Err(failure) => refused(state, &write, call.sets.as_ref(), failure, now),
             }
         }
-        // The answer belongs to another kind of call, which is treated like no answer.
+        // The answer belongs to another kind of call. It is treated as if there were no answer.
         _ => {}
     }
 }
@@ -343,7 +343,7 @@ fn tree_answered(
     }
 }
 
-/// The list of a port's members was not answered. The tree may be read all the same.
+/// Notes that the list of a port's members failed. Reads of the tree go on.
 fn list_failed(state: &mut State, number: u16, failure: Failure, now: &Now) {
     let factor = state.reads.factor;
     if let Some(port) = port_mut(state, number) {
@@ -351,9 +351,9 @@ fn list_failed(state: &mut State, number: u16, failure: Failure, now: &Now) {
     }
 }
 
-/// Counts a read. Every sixth read of a settled load balancer is followed by reads of what the tree lacks. During a hold
-/// only the lists of members are read again, and so they are in a load balancer that does not settle for long: an operator
-/// may have enabled or disabled a member meanwhile.
+/// Counts a read. After every sixth read of a settled load balancer, the lists and monitors are read as well. While a gate
+/// waits for health, or a load balancer has not settled for long, only the lists of members are read again, because an
+/// operator may have enabled or disabled a member since.
 fn count_read(state: &mut State, now: &Now) {
     if let Some(ladder) = &mut state.reads.ladder {
         ladder.reads = ladder.reads.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Takes what was read of a load balancer into the state.
+//! Applies reads of a load balancer to the state.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use capo_core::{
     octavia::{StatusTree, TreeMember, TreePool},
 };
 
-/// One consistent snapshot. `began` is when the read of it began.
+/// Applies a status tree, which is one consistent snapshot. `began` is when the read of it began.
 pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: &mut Vec<Effect>) {
     let free = tree.provisioning_status == ProvisioningStatus::Active;
     let balancer = &mut state.balancer;
@@ -55,7 +55,7 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
     state.reads.tree = Some(began);
 }
 
-/// The previous process may have repaired a member that is broken at the first read, so one attempt is counted.
+/// Counts one attempt for a member that is broken at the first read, because an earlier process may have repaired it.
 pub(crate) fn inherit_repairs(machine: &mut Machine, ports: &[Port], free: bool, now: Instant) {
     for (slot, port) in machine.slots.iter_mut().zip(ports) {
         let member = slot.member.and_then(|index| port.members.get(index));
@@ -80,7 +80,7 @@ fn relink_finds_none(state: &mut State) -> bool {
     before > 0 && count_linked(state) == 0 && !expected
 }
 
-/// Returns whether there are other members than before.
+/// Applies the status of a port. Returns whether its members are others than before.
 fn observe_port(
     port: &mut Port,
     tree: &StatusTree,
@@ -182,7 +182,7 @@ fn observe_part<Id: Clone + PartialEq>(
     }
 }
 
-/// Returns whether there are other members than before.
+/// Applies the status of a port's members. Returns whether they are others than before.
 fn observe_members(
     port: &mut Port,
     read: &[TreeMember],
@@ -260,7 +260,7 @@ fn observe_members(
         member
             .lost
             .record(free && member.provisioning.is_pending(), began.instant);
-        // During an operation, the read shows the state before it.
+        // While an operation is under way, the read shows the state before it.
         if member.operating == OperatingStatus::Online
             && member.provisioning == ProvisioningStatus::Active
         {
@@ -333,7 +333,7 @@ fn transition(
     }));
 }
 
-/// Whether any API server was ever up, as far as this process saw.
+/// Notes whether this process has ever seen an API server up.
 fn watch(state: &mut State, began: Stamp) {
     state.watched_since.get_or_insert(began.instant);
     if !state.answered {
@@ -350,7 +350,7 @@ fn watch(state: &mut State, began: Stamp) {
     }
 }
 
-/// The load balancer was not found.
+/// Notes that the load balancer was not found.
 pub(crate) fn not_found(state: &mut State, began: Stamp) {
     state.balancer.not_found = state.balancer.not_found.saturating_add(1);
     if state.balancer.not_found < 2 {

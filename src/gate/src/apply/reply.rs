@@ -1,4 +1,4 @@
-//! Takes what came back through the endpoint into the proof.
+//! Applies replies through the endpoint to the proof.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use crate::model::{
     state::State,
 };
 
-/// What one reply shows.
+/// What a reply shows.
 pub(crate) enum Shown {
     Counts,
     Fails { reached: bool, text: String },
 }
 
 impl Shown {
-    /// What a reply shows that the machine with the addresses `leaving` must not have given.
+    /// What a reply shows. The machine with the addresses `leaving` must not have given it.
     pub(crate) fn of(result: &EndpointResult, leaving: &[IpAddr]) -> Self {
         match result {
             Ok(EndpointReply::Connected) => Self::Counts,
@@ -42,12 +42,12 @@ impl Shown {
         }
     }
 
-    /// Something answered, right or wrong.
+    /// Whether any server answered, the right one or not.
     fn is_reached(&self) -> bool {
         matches!(self, Self::Counts | Self::Fails { reached: true, .. })
     }
 
-    /// Counts the reply in the row of requests to a port.
+    /// Counts the reply in the series of requests to a port.
     pub(crate) fn count(self, port: &mut PortProof) {
         port.reached |= self.is_reached();
         match self {

@@ -1,17 +1,17 @@
-//! The pauses while OpenStack does not answer: all calls wait while the tree can't be read, and a list that fails while the
-//! tree works makes only itself wait.
+//! The pauses while OpenStack does not answer. All calls wait while the tree can't be read. If only a list fails, only that
+//! list waits.
 
 use std::time::Duration;
 
 use crate::model::{clock::Now, octavia::Failure, state::State, trouble::Trouble};
 use capo_core::{FailureClass, backoff::Schedule};
 
-/// OpenStack did not answer, and no call is made until the pause is over.
+/// Notes that OpenStack did not answer. No call is made until the pause is over.
 pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
     worsen(&mut state.trouble, failure, state.reads.factor, now);
 }
 
-/// Adds a failure. The findings show the trouble from the second failure on, and each pause is longer than the last.
+/// Counts a failure. The findings show the trouble from the second failure on, and each pause is longer than the one before.
 pub(crate) fn worsen(trouble: &mut Option<Trouble>, failure: Failure, factor: f64, now: &Now) {
     let failures = trouble
         .as_ref()
@@ -23,7 +23,7 @@ pub(crate) fn worsen(trouble: &mut Option<Trouble>, failure: Failure, factor: f6
     let since = trouble
         .as_ref()
         .map_or(now.stamp(), |trouble| trouble.since);
-    // The findings change with the class of the failure, not with the wording of each.
+    // The findings change with the class of the failure, not with the wording of each failure.
     let reported = trouble
         .take()
         .filter(|trouble| trouble.failures > 1 && trouble.class == failure.class);
@@ -41,8 +41,9 @@ const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 fn back_off(class: FailureClass, failures: u32) -> Duration {
     let (first, most) = match class {
-        // Ends within ten seconds of the trouble, unless it lasted long. A pause that was asked for
-        // is kept anyway, and growing it further would outlast it.
+        // These pauses are at most 8 s long, so that a call follows within ten seconds after the trouble ends, unless it has
+        // lasted for long. A pause that OpenStack asks for is kept in any case, and one of our own that went on growing
+        // would outlast it.
         FailureClass::Transient | FailureClass::Throttled if failures <= 40 => (1, 8),
         FailureClass::Transient
         | FailureClass::Throttled

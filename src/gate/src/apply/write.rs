@@ -1,4 +1,4 @@
-//! The outcome of a write: known from the answer, to be repeated later, or reported as refused.
+//! Applies the outcome of a write: the answer shows it, or the write is repeated later, or it is reported as refused.
 
 use crate::{
     apply::trouble::in_trouble,
@@ -18,7 +18,8 @@ use crate::{
 };
 use capo_core::{FailureClass, MonitorType, ObjectName, ids::MemberId};
 
-/// Earlier reads no longer count: the write may have been carried out, or another object exists now.
+/// Whether a failed write makes earlier reads unreliable, because it may have been carried out, or because another object
+/// exists now.
 pub(crate) fn is_unsettling(failure: &Failure) -> bool {
     !matches!(
         failure.class,
@@ -145,7 +146,7 @@ pub(crate) fn accepted(
                 Operation::Create | Operation::Replace | Operation::Adopt => {
                     slot.posted = Some((sent, *operation));
                     if *operation == Operation::Create {
-                        // What was counted until now were refusals. A replacement is one more repair.
+                        // The attempts that were counted until now were refusals. A replacement counts as one more repair.
                         slot.attempts = Attempts::default();
                     }
                     slot.deleted = None;
@@ -191,7 +192,8 @@ fn know_detail(state: &mut State, number: u16, detail: MemberDetail) {
     }
 }
 
-/// Weight, admin state and tags may have the old or the new values; the next list shows which.
+/// Forgets the weight, admin state and tags of a member, which may have the old or the new values. The next list shows
+/// which.
 fn forget_detail(state: &mut State, machine: &ObjectName, number: u16) {
     let member = slot_mut(state, machine, number).and_then(|slot| slot.member);
     let Some(port) = port_mut(state, number) else {
@@ -212,7 +214,7 @@ pub(crate) fn refused(
 ) {
     match failure.class {
         FailureClass::Locked | FailureClass::Conflict => {
-            // The load balancer is read until it takes writes again.
+            // The load balancer is read until it accepts writes again.
             state.reads.ladder = Some(Ladder::from(now.instant));
             if count_failure(state, write) >= LOCKED {
                 note_attempt(state, write, now);
@@ -291,14 +293,14 @@ pub(crate) fn refused(
     note_refusal(state, write, &failure, now);
 }
 
-/// After so many unanswered writes in a row, the next one waits as long as after a refusal. Before that it follows within seconds.
+/// After this many unanswered writes in a row, the next one waits as long as after a refusal. Before that, the next one
+/// follows within seconds.
 const UNANSWERED: u32 = 3;
-/// The same for writes that meet a locked load balancer. It is written to only after it was read as ACTIVE, so a busy one
-/// takes a write long before that.
+/// The same for writes that meet a locked load balancer. The limit is higher, because a write is sent only after the load
+/// balancer was read as ACTIVE, so even a busy one accepts a write long before this limit.
 const LOCKED: u32 = 10;
 
-/// Counts a write whose outcome is unknown. One that repairs something is an attempt at once, because Octavia may have
-/// carried it out.
+/// Counts a write whose outcome is unknown. A repair counts as an attempt at once, because Octavia may have carried it out.
 fn unanswered(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
     let count = count_failure(state, write);
     let repairs = match write {
@@ -328,7 +330,8 @@ fn unanswered(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
     }
 }
 
-/// Counts a write that came to nothing, and returns how many of that member, or of the parts of that port, did so in a row.
+/// Counts a write that had no result, and returns how many such writes of that member, or of that port's parts, were made in
+/// a row.
 fn count_failure(state: &mut State, write: &Write) -> u32 {
     let failures = match write {
         Write::Member { machine, port, .. } => {
@@ -353,7 +356,7 @@ fn left_over<'a>(state: &'a mut State, port: u16, id: &MemberId) -> Option<&'a m
     members.find(|known| known.id == *id)
 }
 
-/// The write is not repeated at once.
+/// Notes an attempt, so that the write is not repeated at once.
 fn note_attempt(state: &mut State, write: &Write, now: &Now) {
     match write {
         Write::Member { machine, port, .. } => {
@@ -377,7 +380,7 @@ fn note_attempt(state: &mut State, write: &Write, now: &Now) {
     }
 }
 
-/// Keeps the reason for the messages.
+/// Notes the refusal of a write, for the messages.
 fn note_refusal(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
     let refusal = if let Write::Member { machine, port, .. } = write {
         slot_mut(state, machine, *port).map(|slot| &mut slot.refusal)

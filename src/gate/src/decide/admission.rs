@@ -61,8 +61,8 @@ pub(crate) fn admission(
     GateDecision::Open(GateCause::MembersActive)
 }
 
-/// On every port the pool is ACTIVE in the same read as the member, or two reads have seen the member ACTIVE: while the pool
-/// is PENDING, Octavia may still revert the operation that the first read showed as done.
+/// Whether on every port the pool is ACTIVE in the same read as the member, or two reads have shown the member as ACTIVE.
+/// While the pool is PENDING, Octavia may still revert the operation that the first read showed as done.
 fn is_confirmed(state: &State, machine: &Machine) -> bool {
     machine.slots.iter().zip(&state.ports).all(|(slot, port)| {
         let pool_is_active = port
@@ -74,7 +74,7 @@ fn is_confirmed(state: &State, machine: &Machine) -> bool {
     })
 }
 
-/// Why a member is missing, as far as Octavia has said.
+/// Why a member is missing, as far as answers of Octavia show.
 pub(crate) fn missing(state: &State, slot: &Slot, port: &Port) -> GateCause {
     match (&slot.refusal, state.list_trouble()) {
         (Some(refusal), _) => GateCause::Refused(port.number, refusal.class),

@@ -13,12 +13,12 @@ use crate::{
 };
 use capo_core::OperatingStatus;
 
-/// The control plane was never initialised, as far as Kubernetes shows and this process has seen.
+/// Whether the control plane was never initialised, as far as Kubernetes and this process's own observations show.
 pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
     let Some(desired) = &state.desired else {
         return Certainty::Maybe;
     };
-    // A healthy Node shows that the control plane is initialised earlier than the cluster's next pass.
+    // A healthy Node shows that the control plane is initialised earlier than the next reconciliation of the cluster does.
     let joined = |machine: &Machine| matches!(machine.want.node, Health::Good(_));
     if desired.cluster.initialised || state.answered || state.machines.values().any(joined) {
         return Certainty::No;
@@ -40,7 +40,7 @@ pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
     }
 }
 
-/// The machine was never admitted and serves no port.
+/// Whether the machine was never admitted and serves no port.
 pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certainty {
     if machine.may_be_admitted() {
         return Certainty::No;
@@ -62,16 +62,17 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
     answer
 }
 
-/// The machine's server is down, and nothing shows that it serves all the same.
+/// Whether the machine's server is down and nothing shows that the machine still serves.
 pub(crate) fn server_down(state: &State, machine: &Machine, now: &Now) -> Certainty {
     let server = &machine.want.server;
     let is_down = matches!(server.state, ServerState::Absent | ServerState::Shutoff);
-    // Where this process never saw the machine's member, it may look at another load balancer, in another project.
+    // If this process has never seen the machine's member, the credentials may lead to another load balancer in another
+    // project.
     let was_seen = machine.slots.iter().any(|slot| slot.was_seen);
     if !is_down || !server.is_down_for_good() || !was_seen {
         return Certainty::No;
     }
-    // The same credential must still see this load balancer, or else it may just be blind.
+    // The same credentials must still see this load balancer. Otherwise they may merely not see the server either.
     let sees = state.balancer.provisioning.is_some() && state.balancer.not_found == 0;
     if !sees || state.load_balancer().is_none() {
         return Certainty::No;
@@ -98,8 +99,9 @@ pub(crate) fn server_down(state: &State, machine: &Machine, now: &Now) -> Certai
     answer
 }
 
-/// The machine demonstrably does not serve though its server is ACTIVE: Cluster API finds its API server unhealthy, and on
-/// every port a health monitor has found its member down for long, or there is none. Nothing gets worse when it goes.
+/// Whether the machine demonstrably does not serve although its server is ACTIVE: Cluster API finds its API server
+/// unhealthy, and on every port a health monitor has found its member down for long, or there is no member. Its removal
+/// takes nothing away from clients.
 pub(crate) fn does_not_serve(state: &State, machine: &Machine, now: &Now) -> Certainty {
     let is_dead = machine.want.server.state == ServerState::Active
         && serving::is_unhealthy(machine)

@@ -1,4 +1,4 @@
-//! What state a member is in: one class for every expected and every found one.
+//! The class of every expected and of every found member.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::model::{
 };
 use capo_core::ProvisioningStatus;
 
-/// The class of a member that is there and whose name and address fit.
+/// The class of a member that exists.
 pub(crate) fn member(member: &Member, orphan_span: Duration) -> Class {
     if matches!(member.owner, Owner::NameOnly | Owner::AddressOnly) {
         return Class::Foreign;
@@ -42,7 +42,7 @@ pub(crate) fn slot(slot: &Slot, port: &Port, orphan_span: Duration) -> Class {
     }
 }
 
-/// A listener, pool or monitor that a PUT of its own values may bring back.
+/// Whether a listener, pool or monitor is in a state that a PUT of its own values may repair.
 pub(crate) fn part_is_broken(part: &PartState, orphan_span: Duration) -> bool {
     part.provisioning == ProvisioningStatus::Error
         || part.provisioning.is_pending() && part.lost.spans(orphan_span)

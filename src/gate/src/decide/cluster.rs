@@ -19,7 +19,7 @@ use crate::{
 };
 use capo_core::{GateOverride, OperatingStatus, ProvisioningStatus};
 
-/// The cluster's part of the findings, without messages.
+/// The part of the findings that concerns the cluster, without messages.
 pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
     let cause = cluster_cause(state, now);
     let in_ready = cause_in_ready(state, now);
@@ -84,7 +84,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
     summary
 }
 
-/// Why the cluster's verdict is not True. The cause that explains most comes first.
+/// Why the cluster's verdict is not True. The cause that explains the most comes first.
 fn cluster_cause(state: &State, now: &Now) -> Option<GateCause> {
     let Some(desired) = &state.desired else {
         return Some(GateCause::NotObserved);
@@ -104,9 +104,9 @@ fn cluster_cause(state: &State, now: &Now) -> Option<GateCause> {
     worst_member(state).or_else(|| pending(state, &PartKind::ALL))
 }
 
-/// What keeps the cluster from being Ready: trouble of the load balancer itself, or that no member serves. Trouble of
-/// single members is their machines' own: Cluster API calls a Cluster unavailable whose infrastructure is not Ready, and
-/// no MachineHealthCheck judges a Machine of it.
+/// What keeps the cluster from being Ready: trouble of the load balancer itself, or that no member serves. Trouble of single
+/// members concerns their machines only, because Cluster API reports a Cluster as unavailable if its infrastructure is not
+/// Ready, and no MachineHealthCheck then judges its Machines.
 fn cause_in_ready(state: &State, now: &Now) -> Option<GateCause> {
     const PARTS: [PartKind; 2] = [PartKind::Listener, PartKind::Pool];
     let Some(desired) = &state.desired else {
@@ -124,7 +124,7 @@ fn cause_in_ready(state: &State, now: &Now) -> Option<GateCause> {
         .or_else(|| pending(state, &PARTS))
 }
 
-/// A part of these kinds that is missing or in ERROR.
+/// The first part of these kinds that is missing or in ERROR.
 fn broken_part(state: &State, kinds: &[PartKind]) -> Option<GateCause> {
     state.ports.iter().find_map(|port| {
         kinds.iter().find_map(|kind| match port.part(*kind) {
@@ -139,7 +139,7 @@ fn broken_part(state: &State, kinds: &[PartKind]) -> Option<GateCause> {
     })
 }
 
-/// The load balancer or a part of these kinds is not ACTIVE yet.
+/// The cause to report if the load balancer or a part of these kinds is not ACTIVE yet.
 fn pending(state: &State, kinds: &[PartKind]) -> Option<GateCause> {
     let is_active = |part: &PartState| part.provisioning == ProvisioningStatus::Active;
     let parts = state
@@ -185,12 +185,12 @@ fn worst_member(state: &State) -> Option<GateCause> {
     worst.map(|(_, cause)| cause)
 }
 
-/// The monitor of the endpoint's port is usable, and no member of the port is up.
+/// Whether the monitor of the endpoint's port is usable and no member of the port is up.
 fn none_serves(state: &State) -> bool {
     let Some(port) = state.ports.first() else {
         return true;
     };
-    // While a change of it is applied, a member serves as before.
+    // While Octavia applies a change of a member, the member serves as before.
     let applied = |member: &Member| {
         matches!(
             member.provisioning,

@@ -1,4 +1,4 @@
-//! What one pass over the gates finds out, and what it still needs.
+//! What one pass over the gates has found, and what has to be read for the next one.
 
 use crate::model::decision::GateDecision;
 
@@ -7,18 +7,18 @@ use crate::model::decision::GateDecision;
 pub(crate) struct Needs {
     /// A newer read of the tree.
     pub(crate) tree: bool,
-    /// Health, over time.
+    /// The health of members, over a span of time.
     pub(crate) health: bool,
     /// Lists of members.
     pub(crate) lists: bool,
 }
 
-/// What was found out about one machine in this pass.
+/// What one pass has found about one machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Evaluation {
     pub(crate) admission: GateDecision,
     pub(crate) release: GateDecision,
     pub(crate) finalizer: GateDecision,
-    /// The rules decide on its release.
+    /// The rules decide on the machine's release.
     pub(crate) ruled: bool,
 }

@@ -11,8 +11,8 @@ use crate::{
 };
 use capo_core::{GateMode, ProvisioningStatus};
 
-/// Decides for a machine that is deleting without our hook: its member is removed first, then its server. Only the mode
-/// `enforce` holds.
+/// Decides for a machine that is being deleted without our hook: its members are removed first, then its server. The gate
+/// holds the machine only in the mode `enforce`.
 pub(crate) fn unhooked(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if let Some(decision) = precedence(state, machine, now) {
         return decision;
@@ -31,7 +31,7 @@ fn member_first(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if state.claimed_by.is_some() {
         return GateDecision::Held(GateCause::Ambiguous);
     }
-    // The user, or Cluster API, has taken the hook off: an Octavia that stays away does not hold the server for ever.
+    // A user, or Cluster API, has removed the hook, so an Octavia that does not answer must not hold the server for ever.
     let unanswered_long = state
         .trouble
         .as_ref()

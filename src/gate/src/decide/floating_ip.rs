@@ -1,5 +1,5 @@
-//! The gates `release` and `finalizer` of control-plane machines where the API server is reached by a floating IP on one of
-//! them. There is no load balancer, and the controller that moves the floating IP calls this.
+//! The gates `release` and `finalizer` of control-plane machines if clients reach the API server by a floating IP on one of
+//! the machines. There is no load balancer in this case. The controller that moves the floating IP calls these functions.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Instant};
 
@@ -24,7 +24,7 @@ use crate::{
 };
 use capo_core::{ConditionState, GateMode, ObjectName, Reason};
 
-/// A row of requests through the endpoint for a machine that is being deleted, judged by the rules of the gates of load
+/// A series of requests through the endpoint for a machine that is being deleted. It is judged by the same rules as for load
 /// balancers.
 pub struct Requests {
     state: State,
@@ -33,14 +33,14 @@ pub struct Requests {
 }
 
 impl CarrierProof {
-    /// A row of requests that begins now, for the machine with the addresses `leaving`. Messages name each as `request`.
+    /// Begins a series of requests for the machine with the addresses `leaving`. Messages call each request `request`.
     pub fn begin(
         settings: Settings,
         request: &str,
         leaving: Vec<IpAddr>,
         now: Instant,
     ) -> Requests {
-        // What a row has shown does not depend on the machine's name.
+        // The outcome of a series does not depend on the machine's name.
         let unnamed = ObjectName::new("", "");
         let mut row = Proof::new(unnamed, Round::Removed, now, vec![true]);
         for port in &mut row.ports {
@@ -55,7 +55,7 @@ impl CarrierProof {
 }
 
 impl Requests {
-    /// Takes in a reply. `None` means that more requests are needed.
+    /// Counts a reply. `None` means that more requests are needed.
     pub fn reply(&mut self, result: &EndpointResult, now: Instant) -> Option<ProofOutcome> {
         for port in &mut self.row.ports {
             Shown::of(result, &self.leaving).count(port);
@@ -76,7 +76,7 @@ impl Requests {
     }
 }
 
-/// What the gates depend on.
+/// The facts that the gates depend on.
 pub struct ReleaseInputs<'a> {
     /// What is known of the cluster.
     pub cluster: &'a ClusterFacts,
@@ -84,19 +84,20 @@ pub struct ReleaseInputs<'a> {
     pub address: &'a str,
     /// Where the floating IP is.
     pub holder: &'a Holder,
-    /// The machines whose release is asked for, and their servers as last read, if they were: those that our hook holds at this moment, and
-    /// those that are deleted past their Machine, without the paused ones.
+    /// The machines whose release is asked for, and their servers as last read, if they were read. These are the machines
+    /// that our hook holds at this moment, and those whose `OpenStackMachine` is deleted but not its Machine. Paused
+    /// machines are not among them.
     pub asked: &'a BTreeMap<ObjectName, Option<ObservedServer>>,
-    /// Whether clients reach the API server through it.
+    /// Whether clients reach the API server through the floating IP.
     pub ingress: &'a ConditionState,
     /// The requests through the endpoint for the machine that is released next.
     pub proof: Option<&'a CarrierProof>,
-    /// The clock.
+    /// The present time.
     pub now: Instant,
 }
 
-/// The machine that is released next: of those whose release the rules decide the one whose deletion is the oldest. One that
-/// is still being drained, is paused or is held by an operator does not hold up those behind it.
+/// The machine that is released next: the one that was deleted first among those whose release the rules decide. A machine
+/// that is still being drained, is paused or is held by an operator does not hold up the others.
 pub fn next_release<'a>(
     inputs: &ReleaseInputs<'_>,
     carriers: &'a [Carrier],
@@ -115,7 +116,7 @@ pub fn next_release<'a>(
         .map(|(_, carrier)| carrier)
 }
 
-/// The gates of every machine. A gate that is held since before keeps its time.
+/// The gates of every machine. A gate that was held before keeps the time since which it is held.
 pub fn carrier_findings(
     inputs: &ReleaseInputs<'_>,
     carriers: &[Carrier],
@@ -157,7 +158,7 @@ pub fn carrier_findings(
         .collect()
 }
 
-/// What decides before the rules. `None` leaves the decision to them.
+/// The decision of what comes before the rules. `None` leaves the decision to the rules.
 fn before_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, now: Timestamp) -> Option<Gate> {
     let cluster = inputs.cluster;
     if let Some(decision) = precedence::of_facts(cluster, &carrier.operator, GateMode::Enforce, now)
@@ -178,21 +179,21 @@ fn before_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, now: Timestamp) -
         let reason = GateCause::NeverInitialised.reason();
         return Some(Gate::open(reason, NEVER_INITIALISED));
     }
-    // The absence of a server counts only in the project in which the floating IP was found. If the floating IP is still on this
-    // machine, no other one can take it, and no API server answers there.
+    // The absence of a server counts only in the project in which the floating IP was found. If the floating IP is still on
+    // this machine, no other machine can take it over, and no API server answers there.
     let server = inputs.asked.get(&carrier.machine).copied().flatten();
     let is_down =
         server.is_some_and(|server| server.is_down_for_good() && !server.is_due(inputs.now));
     is_down.then(|| Gate::open(GateCause::ServerDown.reason(), SERVER_DOWN))
 }
 
-/// The last read showed the server of a machine as down whose release is asked for, and is too old to decide on.
+/// Whether the last read showed the server of a machine whose release is asked for as down, and is too old to decide on.
 fn is_server_wanted(inputs: &ReleaseInputs<'_>, carrier: &Carrier) -> bool {
     let server = inputs.asked.get(&carrier.machine).copied().flatten();
     server.is_some_and(|server| server.down_since.is_some() && server.is_due(inputs.now))
 }
 
-/// What the rules decide.
+/// The decision of the rules.
 fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Timestamp) -> Gate {
     let held = |message: String| Gate::held(Reason::FloatingIPError, message, now);
     let address = inputs.address;

@@ -1,5 +1,5 @@
-//! Goes through all gates and the verdict after every event, carries a release through its stages, and
-//! notes what changed.
+//! Evaluates all gates and the cluster's verdict after every event, carries a release through its stages, and records what
+//! has changed.
 
 pub(crate) mod admission;
 pub(crate) mod always_open;
@@ -38,7 +38,7 @@ use crate::{
 };
 use capo_core::{ObjectName, ProvisioningStatus};
 
-/// How long the API server of a machine runs on, as a rule, once its hook is gone.
+/// How long the API server of a machine goes on running, as a rule, once its hook is gone.
 pub(crate) const SOON_GONE: Duration = Duration::from_secs(30);
 
 pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
@@ -68,7 +68,7 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
     }
 }
 
-/// Sets since when each release is decided on. Whether other machines serve is determined again.
+/// Sets since when each release has been asked for. Whether other machines serve is determined again in this pass.
 fn note_questions(state: &mut State, now: &Now) {
     for machine in state.machines.values_mut() {
         machine.others = None;
@@ -90,7 +90,7 @@ fn note_questions(state: &mut State, now: &Now) {
                 machine.waiting_since.get_or_insert(now.stamp());
             }
             Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => machine.waiting_since = None,
-            // Cluster API may drain the Node once more. What has begun is not undone for that.
+            // Cluster API may drain the Node once more. A release that has begun is not undone because of that.
             Deletion::BeforeHook { .. } if machine.stage > Stage::Serving => {}
             Deletion::No | Deletion::BeforeHook { .. } => {
                 machine.waiting_since = None;
@@ -100,7 +100,7 @@ fn note_questions(state: &mut State, now: &Now) {
     }
 }
 
-/// Whether others serve in place of machines whose hook is gone and whose API servers may still run.
+/// Determines whether other machines serve in place of machines whose hook is gone and whose API servers may still run.
 fn watch_after_hook(state: &mut State, now: &Now, needs: &mut Needs) {
     let is_after = |machine: &Machine| matches!(machine.want.deletion, Deletion::AfterHook { .. });
     let names: Vec<ObjectName> = state
@@ -114,13 +114,13 @@ fn watch_after_hook(state: &mut State, now: &Now, needs: &mut Needs) {
         if let Some(machine) = state.machines.get_mut(&name) {
             machine.others = Some(others);
             let hook_gone = *machine.hook_gone.get_or_insert(now.instant);
-            // As a rule its API server ends a moment later, and nothing has to be read for it.
+            // As a rule the API server ends a moment later, so nothing is read for it before that.
             needs.health |= now.since(hook_gone) >= SOON_GONE;
         }
     }
 }
 
-/// Evaluates the admission of each machine, and what precedes the rules of release and finalizer.
+/// Evaluates the admission of each machine, and what comes before the rules of release and finalizer.
 fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation> {
     let mut evaluations = Vec::with_capacity(state.machines.len());
     for (name, machine) in &state.machines {
@@ -148,7 +148,8 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
     evaluations
 }
 
-/// The machine waits for its release, or its release began before Cluster API went back to an earlier step of the deletion.
+/// Whether the machine waits for its release, or its release began before Cluster API went back to an earlier step of the
+/// deletion.
 pub(crate) fn is_release_asked(machine: &Machine) -> bool {
     match machine.want.deletion {
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => true,
@@ -170,7 +171,7 @@ fn conclude(
             evaluation.release = release::rules(state, name, machine, machine.others, now, needs);
         }
         if matches!(machine.want.deletion, Deletion::OutOfBand { .. }) {
-            // No gate is evaluated any more, but the member is still removed before the server.
+            // No gate is evaluated any more, but the members are still removed before the server.
             evaluation.finalizer = if evaluation.release.is_open() {
                 finalizer::unhooked(state, machine, now)
             } else {
@@ -179,8 +180,8 @@ fn conclude(
         }
     }
     for (machine, evaluation) in state.machines.values_mut().zip(evaluations) {
-        // The release was called off from outside the rules, or is open without them. If it is held again later, what was
-        // drained goes back into service.
+        // The release was called off from outside the rules, or is open without them. If it is held again later, drained
+        // members go back into service.
         let is_over = match evaluation.release {
             GateDecision::Held(cause) => cause != GateCause::Paused,
             release => release.is_open(),
@@ -192,7 +193,7 @@ fn conclude(
         if machine.stage == Stage::Released
             && evaluation.release == GateDecision::Held(GateCause::Paused)
         {
-            // Clients were not watched during the pause: the endpoint has to answer again.
+            // No requests were made through the endpoint during the pause, so it has to answer again.
             machine.stage = Stage::Confirming;
         }
         machine.offered |= evaluation.admission.is_open();
@@ -258,13 +259,14 @@ fn settle(
     }
 }
 
-/// A member waits for its API server.
+/// Whether a member waits for its API server.
 fn is_any_joining(state: &State) -> bool {
     let members = state.ports.iter().flat_map(|port| &port.members);
     members.into_iter().any(Member::is_joining)
 }
 
-/// An admitted machine's member failed a push, and it is soon to be decided whether another one serves.
+/// Whether a PUT has not repaired an admitted machine's member and a decision is near that depends on whether another
+/// machine serves.
 fn repair_is_near(state: &State, now: &Now) -> bool {
     state
         .machines

@@ -1,4 +1,4 @@
-//! What comes before the rules of every gate: the same list in the same order for all of them.
+//! The rules that come before those of every gate. They are the same for all gates, in the same order.
 
 use jiff::Timestamp;
 
@@ -25,7 +25,7 @@ pub(crate) fn precedence(state: &State, machine: &Machine, now: &Now) -> Option<
         .or_else(|| (!desired.enabled).then_some(GateDecision::Open(GateCause::Disabled)))
 }
 
-/// The same list without a load balancer, for a machine with this annotation of the operator.
+/// The same rules without a load balancer, for a machine with these annotations of an operator.
 pub(crate) fn of_facts(
     cluster: &ClusterFacts,
     operator: &GateOverride,
@@ -50,7 +50,7 @@ pub(crate) fn of_facts(
     }
 }
 
-/// The operator's valid bypass, on machine or cluster.
+/// The operator's valid bypass on the machine or the cluster.
 pub(crate) fn bypass<'a>(
     state: &'a State,
     machine: Option<&'a Machine>,
@@ -59,7 +59,7 @@ pub(crate) fn bypass<'a>(
     first_bypass(overrides(state, machine), now.wall)
 }
 
-/// The first bypass that has not run out.
+/// The first bypass that has not expired.
 pub(crate) fn first_bypass<'a>(
     mut overrides: impl Iterator<Item = &'a GateOverride>,
     now: Timestamp,
@@ -67,7 +67,7 @@ pub(crate) fn first_bypass<'a>(
     overrides.find(|found| matches!(found, GateOverride::Bypass { until, .. } if *until > now))
 }
 
-/// The first hold.
+/// The first hold among these overrides.
 pub(crate) fn first_hold<'a>(
     mut overrides: impl Iterator<Item = &'a GateOverride>,
 ) -> Option<&'a GateOverride> {
@@ -84,7 +84,8 @@ pub(crate) fn overrides<'a>(
     of_the_machine.into_iter().chain(of_the_cluster)
 }
 
-/// What the first of these says that counts, as a clause for messages.
+/// The text of the first of these overrides that applies, as a clause for messages. If none applies, the text of one that
+/// was refused or has ended.
 pub(crate) fn override_text<'a>(
     overrides: impl Iterator<Item = &'a GateOverride> + Clone,
     now: Timestamp,
@@ -110,7 +111,7 @@ pub(crate) fn override_text<'a>(
     refused.or_else(|| ended.next())
 }
 
-/// What keeps every observation from being decided on.
+/// The cause for which no observation may be decided on; `None` if there is none.
 pub(crate) fn blind(state: &State, now: &Now) -> Option<GateCause> {
     if state.claimed_by.is_some() || state.ports.iter().any(|port| port.ambiguous.is_some()) {
         return Some(GateCause::Ambiguous);

@@ -11,14 +11,14 @@ use crate::model::{
 };
 use capo_core::ObjectName;
 
-/// How many requests in a row may fail: while they do, clients fail too.
+/// How many requests in a row may fail. While they fail, requests of clients fail as well.
 const FAILURES: u32 = 3;
-/// For how long the others must serve, and nothing must answer through the endpoint, without a break, before a machine may
-/// go without a proof.
+/// How long other machines must serve, and nothing must answer through the endpoint, without interruption, before a machine
+/// may be released without a proof.
 pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
 
-/// Begins, keeps or ends the row of requests that the stage of the release needs, and notes what the row before the drain
-/// has shown.
+/// Begins, keeps or ends the series of requests that the stage of the release needs, and notes what the series before the
+/// drain has shown.
 pub(crate) fn keep(state: &mut State, name: &ObjectName, others: Others, now: &Now) {
     note_reach(state, name, now);
     let wanted = state
@@ -38,7 +38,7 @@ pub(crate) fn keep(state: &mut State, name: &ObjectName, others: Others, now: &N
     }
 }
 
-/// The row of requests that the stage needs, and their ports.
+/// The series of requests that the stage needs, and the ports that it covers.
 fn wanted(
     state: &State,
     machine: &Machine,
@@ -58,7 +58,7 @@ fn wanted(
     }
 }
 
-/// What was seen of the endpoint a moment ago, while the machine was in service.
+/// What was seen of the endpoint a moment ago while the machine was in service.
 pub(crate) fn current_reach<'a>(
     state: &State,
     machine: &'a Machine,
@@ -107,7 +107,7 @@ fn note_reach(state: &mut State, name: &ObjectName, now: &Now) {
     }
 }
 
-/// What the row of requests under way has shown, on all ports together.
+/// The outcome of the series of requests under way, over all ports.
 pub(crate) fn outcome(state: &State, proof: &Proof, now: &Now) -> ProofOutcome {
     let mut all = ProofOutcome::Answered;
     for port in proof.ports.iter().enumerate() {
@@ -120,7 +120,7 @@ pub(crate) fn outcome(state: &State, proof: &Proof, now: &Now) -> ProofOutcome {
     all
 }
 
-/// What the row of requests has shown on one port.
+/// The outcome of the series of requests on one port.
 pub(crate) fn port_outcome(
     state: &State,
     proof: &Proof,
@@ -132,7 +132,7 @@ pub(crate) fn port_outcome(
     } else {
         1
     };
-    // A slow endpoint that answers every request is given time to answer enough of them.
+    // An endpoint that answers every request, but slowly, gets more time to answer enough of them.
     let window = state.settings.proof_window;
     let window = if port.answers > 0 && port.failure.is_none() {
         window * 3

@@ -19,11 +19,11 @@ use crate::{
 };
 use capo_core::{GateMode, ObjectName};
 
-/// What precedence and the always-open rules decide about a release, for which the hook or the finalizer waits.
+/// The decision of precedence and the always-open rules on a release for which the hook or the finalizer waits.
 pub(crate) enum Before {
-    /// Decided.
+    /// One of them has decided.
     Decided(GateDecision),
-    /// The rules decide.
+    /// Neither has decided, so the rules decide.
     Rules,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn before_rules(
     if state.settings.mode != GateMode::Enforce {
         return Decided(GateDecision::Open(GateCause::NotEnforced));
     }
-    // Where two clusters claim the load balancer, what is read may be of the other one.
+    // If two clusters claim the load balancer, what is read may belong to the other one.
     if state.claimed_by.is_some() {
         return Decided(GateDecision::Held(GateCause::Ambiguous));
     }
@@ -54,7 +54,7 @@ pub(crate) fn before_rules(
     ] {
         match question {
             Certainty::Yes => {
-                // The controller acts on this decision only while the read behind it is fresh.
+                // The controller acts on this decision only while the read that it depends on is fresh.
                 needs.tree |= !can_decide(state, now);
                 needs.health = true;
                 let opened = machine.gates.release == GateDecision::Open(cause);
@@ -72,12 +72,12 @@ pub(crate) fn before_rules(
     Rules
 }
 
-/// What is known of the load balancer is new enough: freshly read, or known not to be there.
+/// Whether what is known of the load balancer is new enough: it was read a moment ago, or is known not to exist.
 fn can_decide(state: &State, now: &Now) -> bool {
     state.has_no_balancer() || state.is_fresh(now)
 }
 
-/// What the rules decide about the release, and about the finalizer of a machine that was deleted behind Cluster API's back.
+/// The decision of the rules on the release, and on the finalizer of a machine that was deleted without Cluster API.
 pub(crate) fn rules(
     state: &State,
     name: &ObjectName,
@@ -107,7 +107,7 @@ pub(crate) fn rules(
             }))
         }
         (Stage::Released, _) => match machine.gates.release {
-            // Not contradicted yet.
+            // No newer observation has contradicted the open gate.
             opened @ GateDecision::Open(_) => opened,
             _ => GateDecision::Held(GateCause::Removing),
         },

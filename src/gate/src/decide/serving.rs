@@ -15,10 +15,10 @@ use crate::model::{
 };
 use capo_core::{ObjectName, OperatingStatus, ProvisioningStatus};
 
-/// How old a read of a server may be.
+/// The age up to which a read of a server counts.
 const SERVER_AGE: Duration = Duration::from_mins(1);
 
-/// A newer read of this machine's server is needed for evidence.
+/// Whether evidence needs a newer read of this machine's server.
 pub(crate) fn wants_server(machine: &Machine, now: &Now) -> bool {
     machine.want.server.is_due(now.instant)
 }
@@ -32,12 +32,12 @@ pub(crate) fn server_is_recent(machine: &Machine, now: &Now) -> bool {
         .is_some_and(|read| now.since(read) <= SERVER_AGE)
 }
 
-/// Cluster API found the API server's pod unhealthy.
+/// Whether Cluster API found the API server's pod unhealthy.
 pub(crate) fn is_unhealthy(machine: &Machine) -> bool {
     machine.want.api_server_pod == Health::Bad
 }
 
-/// The machine is on its way out: its member gets no more traffic, or will not for long.
+/// Whether the machine is being removed: its member gets no more traffic, or will get none soon.
 pub(crate) fn is_leaving(machine: &Machine) -> bool {
     match machine.want.deletion {
         Deletion::No => false,
@@ -49,8 +49,8 @@ pub(crate) fn is_leaving(machine: &Machine) -> bool {
     }
 }
 
-/// The machine leaves and nothing holds it any more, but its API server still runs and no other one serves: its member stays
-/// in service, or comes back.
+/// Whether the machine leaves and no gate holds it any more, but its API server still runs and no other machine serves. Its
+/// member then stays in service, or comes back.
 pub(crate) fn is_last_api_server(state: &State, machine: &Machine) -> bool {
     matches!(machine.want.deletion, Deletion::AfterHook { .. })
         && matches!(machine.others, Some(Others::None(..)))
@@ -59,12 +59,12 @@ pub(crate) fn is_last_api_server(state: &State, machine: &Machine) -> bool {
         && !state.is_cluster_deleting()
 }
 
-/// The machine is on its way out, and no member of it is needed any more.
+/// Whether the machine leaves and none of its members is needed any more.
 pub(crate) fn is_not_needed(state: &State, machine: &Machine) -> bool {
     is_leaving(machine) && !is_last_api_server(state, machine)
 }
 
-/// The member may serve: nothing we know keeps traffic away from it, whatever its provisioning status.
+/// Whether the member may serve: nothing that is known keeps traffic away from it, whatever its provisioning status.
 pub(crate) fn may_serve(machine: &Machine, member: &Member) -> bool {
     member.admin_up().unwrap_or(true)
         && member.weight().unwrap_or(1) > 0
@@ -72,7 +72,7 @@ pub(crate) fn may_serve(machine: &Machine, member: &Member) -> bool {
         && !is_unhealthy(machine)
 }
 
-/// Whether one machine serves one port and goes on doing so.
+/// Whether a machine serves a port and will go on serving it.
 pub(crate) fn serves(state: &State, machine: &Machine, port: (usize, &Port), now: &Now) -> Serving {
     if active_member(machine, port).is_ok() && is_leaving(machine) {
         return Serving::No(Lack::Leaving);
@@ -80,7 +80,7 @@ pub(crate) fn serves(state: &State, machine: &Machine, port: (usize, &Port), now
     serves_at_present(state, machine, port, now)
 }
 
-/// Whether one machine serves one port, even if it is leaving.
+/// Whether a machine serves a port at present, even if it is leaving.
 pub(crate) fn serves_at_present(
     state: &State,
     machine: &Machine,
@@ -119,8 +119,8 @@ pub(crate) fn serves_at_present(
     Serving::Yes(Evidence::Conditions)
 }
 
-/// Whether the health monitor of a port shows which members are up. On an additional port the monitor
-/// counts only if a member there is ONLINE, because perhaps nothing listens.
+/// Whether the health monitor of a port shows which members are up. The monitor of an additional port counts only if a
+/// member is ONLINE there, because perhaps nothing listens on that port.
 fn monitor_decides(port: &Port, index: usize) -> bool {
     if index == 0 {
         return State::monitor_is_usable(port);
@@ -129,7 +129,7 @@ fn monitor_decides(port: &Port, index: usize) -> bool {
     State::monitor_is_usable(port) && port.members.iter().any(online)
 }
 
-/// The machine's member of this port, if it is ACTIVE at the machine's address.
+/// The machine's member of this port, if it is ACTIVE at the machine's address. Otherwise why it does not serve.
 fn active_member<'a>(
     machine: &Machine,
     (index, port): (usize, &'a Port),
@@ -146,7 +146,7 @@ fn active_member<'a>(
     Ok(member)
 }
 
-/// The machine's member of this port, if Octavia sends it clients, as far as was read.
+/// The machine's member of this port, if Octavia sends it clients according to the last reads. Otherwise why it does not serve.
 fn in_service<'a>(machine: &Machine, port: (usize, &'a Port)) -> Result<&'a Member, Lack> {
     let member = active_member(machine, port)?;
     if member.admin_up() == Some(false) {
@@ -158,7 +158,7 @@ fn in_service<'a>(machine: &Machine, port: (usize, &'a Port)) -> Result<&'a Memb
     Ok(member)
 }
 
-/// The API server of a machine whose member joins is known to be up.
+/// Whether the API server of a machine whose member was created disabled is known to be up.
 pub(crate) fn is_known_to_be_up(state: &State, machine: &Machine, now: &Now) -> bool {
     if is_unhealthy(machine) {
         return false;
@@ -173,12 +173,12 @@ pub(crate) fn is_known_to_be_up(state: &State, machine: &Machine, now: &Now) -> 
     by_cluster_api || is_ready(machine, now)
 }
 
-/// Its API server answered `/readyz` with 200 under the cluster's CA a moment ago.
+/// Whether its API server answered `/readyz` with 200 under the cluster's CA within the last [`FRESH`].
 pub(crate) fn is_ready(machine: &Machine, now: &Now) -> bool {
     matches!(machine.probe.seen, Some((began, ProbeOutcome::Ready)) if now.since(began) <= FRESH)
 }
 
-/// No monitor tells which member of a port is up, and Cluster API has lost its connection to the API server.
+/// Whether no monitor tells which members of a port are up, and Cluster API has lost its connection to the API server.
 pub(crate) fn none_is_reached(state: &State, port: &Port) -> bool {
     let connection = state.cluster().map(|cluster| cluster.remote_connection);
     connection == Some(Health::Bad) && !State::monitor_is_usable(port)
@@ -218,7 +218,8 @@ pub(crate) fn others_serve(state: &State, leaving: &ObjectName, now: &Now) -> Ot
     answer
 }
 
-/// Whether an always-open rule or the bypass opened any machine's release. Members that join are enabled before it then.
+/// Whether an always-open rule or the bypass opened any machine's release. If so, members that were created disabled are
+/// enabled before the member of that machine is removed.
 pub(crate) fn any_release_is_open(state: &State) -> bool {
     state.machines.values().any(|machine| {
         machine.gates.release.is_open() && machine.stage == Stage::Serving && is_leaving(machine)

@@ -1,4 +1,5 @@
-//! Carries a release by the rules through its stages, each reversible until the last, or calls it off.
+//! Carries a release that the rules decide on through its stages, or calls it off. Every stage except the last one can be
+//! reversed.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use crate::{
 };
 use capo_core::{ObjectName, ProvisioningStatus};
 
-/// What a stage is decided on.
+/// The facts on which the stage is decided.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -29,11 +30,11 @@ use capo_core::{ObjectName, ProvisioningStatus};
 #[derive(Clone)]
 struct Facts<'a> {
     others: Others,
-    /// The tree was read after our last write, a moment ago.
+    /// The tree was read after our last write and is fresh.
     fresh: bool,
-    /// The lists of members were read after our last write, a moment ago.
+    /// The lists of members were read after our last write and are fresh.
     listed: bool,
-    /// The tree was read after our last write: what it calls ACTIVE has been applied.
+    /// The tree was read after our last write, so Octavia has applied everything that it shows as ACTIVE.
     applied: bool,
     /// What the requests through the endpoint have shown.
     outcome: ProofOutcome,
@@ -51,7 +52,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Whether tree and member lists are fresh. Requests a read of those that are not.
+    /// Whether the tree and the lists of members are fresh. Requests reads of those that are not.
     fn is_up_to_date(&self, needs: &mut Needs) -> bool {
         needs.tree |= !self.fresh;
         needs.lists |= !self.fresh || !self.listed;
@@ -59,14 +60,15 @@ impl Facts<'_> {
     }
 }
 
-/// One release at a time, oldest deletion first; one that has begun is carried on.
+/// Carries on the release that has begun, or begins the next one. There is one release at a time, and the machine that was
+/// deleted first comes first.
 pub(crate) fn carry_release(
     state: &mut State,
     evaluations: &[Evaluation],
     now: &Now,
     needs: &mut Needs,
 ) {
-    // One that is paused in the middle of its release is on its way out all the same.
+    // A machine that was paused in the middle of its release counts as leaving, so no other release begins.
     let is_interrupted = |machine: &Machine| {
         machine.want.paused && machine.stage > Stage::Serving && is_release_asked(machine)
     };
@@ -125,14 +127,14 @@ pub(crate) fn carry_release(
         moved = machine.stage != before;
     }
     if moved {
-        // The requests of the new stage need not wait for the next step.
+        // The requests of the new stage begin in this step.
         proof::keep(state, &name, others, now);
     }
     state.releasing = Some(name);
 }
 
-/// The machine that is released now: the one whose release has begun, or else of those in whose place others serve the one
-/// that was deleted first. The last one that serves does not hold up those behind it.
+/// The machine that is released now: the one whose release has begun, or else the one that was deleted first among those in
+/// whose place other machines serve. The last machine that serves does not hold up the others.
 fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<ObjectName> {
     let all = state.machines.iter().zip(evaluations);
     let mut line: Vec<(&ObjectName, &Machine)> = all
@@ -141,7 +143,7 @@ fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<Object
         .collect();
     let current = state.releasing.as_ref();
     line.sort_by_key(|(name, machine)| {
-        // After a pause the one that had begun comes first.
+        // After a pause, a machine whose release had begun comes first.
         let waits = machine.stage == Stage::Serving;
         let is_another = Some(*name) != current;
         (waits, is_another, machine.want.deletion.since(), *name)
@@ -165,7 +167,8 @@ fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<Object
         .map(|(name, _)| (*name).clone())
 }
 
-/// The precondition holds and the endpoint was seen: the machine gets no new connections from here on.
+/// Begins the release if other machines serve and the endpoint was observed. From here on the machine gets no new
+/// connections.
 fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now) {
     if !matches!(facts.others, Others::Serve) || !machine.proofs.may(now.instant) {
         return;
@@ -181,7 +184,7 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
         machine.restoring = false;
         machine.required = required;
         machine.unproven = None;
-        // Refusals of earlier writes say nothing of this release.
+        // Refusals of earlier writes do not concern this release.
         for slot in &mut machine.slots {
             slot.refusal = None;
             slot.deletions = 0;
@@ -189,8 +192,9 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
     }
 }
 
-/// Others have served, and the endpoint has been out of reach, for so long without a break that the machine may go without
-/// a proof. An endpoint that answers now and then is not out of reach: there the proof has failed.
+/// Whether other machines have served, and the endpoint has been unreachable, for so long without interruption that the
+/// machine may be released without a proof. An endpoint that answers from time to time is not unreachable. In that case the
+/// proof has failed.
 fn has_waited(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
     let has_lasted = |since: Option<Instant>| {
         since.is_some_and(|since| now.since(since) >= proof::WITHOUT_PROOF)
@@ -201,7 +205,7 @@ fn has_waited(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
 fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut Needs, now: &Now) {
     let serve = matches!(facts.others, Others::Serve);
     let proves = machine.required.is_some();
-    // The answer to the write shows the new weight, which clients notice only when Octavia's operation has ended.
+    // The answer to the write shows the new weight, but clients notice it only when Octavia's operation has ended.
     if machine.stage == Stage::Draining && facts.applied && is_drained(machine, ports) {
         let drained = *machine.drained.get_or_insert(now.instant);
         if now.since(drained) >= facts.grace {
@@ -234,7 +238,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     if machine.stage == Stage::Proving && answered {
         machine.stage = Stage::Removing;
     }
-    // The second read of the absence is made during the requests: every one of them follows the first.
+    // The second read of the absence is made during the requests, because every request follows the first read.
     if machine.stage == Stage::Removing && machine.members_are_absent_in(1) && serve {
         if facts.fresh {
             machine.stage = Stage::Confirming;
@@ -244,7 +248,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
         return;
     }
     if machine.stage == Stage::Confirming && !machine.members_are_absent_in(1) {
-        // A member is there again: it is deleted, and what was answered meanwhile shows nothing.
+        // The machine has a member again. It is deleted, and the answers since then prove nothing.
         machine.stage = Stage::Removing;
         return;
     }
@@ -258,8 +262,8 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     }
 }
 
-/// The refusal of a drain or a deletion that has lasted for too long: a member that can't be removed neither stays drained for
-/// ever nor holds up the machines behind it.
+/// The refusal of a drain or a deletion that has lasted for too long. A member that can't be removed must neither stay
+/// drained for ever nor hold up the machines that are released after it.
 fn lasting_refusal(machine: &Machine, facts: &Facts<'_>, now: &Now) -> Option<String> {
     let refusals = machine
         .slots
@@ -273,8 +277,8 @@ fn lasting_refusal(machine: &Machine, facts: &Facts<'_>, now: &Now) -> Option<St
     ))
 }
 
-/// Octavia has accepted the deletion of a member more than once, and it ended in ERROR each time, as a read shows that was made
-/// after the last of them.
+/// The deletion of a member that Octavia has accepted more than once and that ended in ERROR each time, as a read shows that
+/// was made after the last deletion.
 fn failed_deletion(machine: &Machine, ports: &[Port], facts: &Facts<'_>) -> Option<String> {
     if !facts.applied {
         return None;
@@ -291,14 +295,14 @@ fn failed_deletion(machine: &Machine, ports: &[Port], facts: &Facts<'_>) -> Opti
     ))
 }
 
-/// The release is called off for now and begins anew after a pause that grows.
+/// Calls the release off. It begins again after a pause, which grows with every attempt.
 fn put_off(machine: &mut Machine, why: String, now: &Now) {
     machine.unproven = Some(why);
     machine.proofs.made(now.instant);
     call_off(machine, now);
 }
 
-/// No other one serves any more, or for too long it is unknown whether one does.
+/// Whether no other machine serves any more, or for too long it is unknown whether one does.
 fn is_over(machine: &mut Machine, facts: &Facts<'_>, now: &Now) -> bool {
     match facts.others {
         Others::Serve => {
@@ -313,7 +317,7 @@ fn is_over(machine: &mut Machine, facts: &Facts<'_>, now: &Now) -> bool {
     }
 }
 
-/// The members come back, and the hold starts over.
+/// Puts the machine's members back in service. The hold begins again.
 fn call_off(machine: &mut Machine, now: &Now) {
     machine.stage = Stage::Serving;
     machine.restoring = true;
@@ -326,7 +330,7 @@ fn call_off(machine: &mut Machine, now: &Now) {
     for slot in &mut machine.slots {
         slot.deleted = None;
         slot.refusal = None;
-        // The member is put back at once, whatever was tried before.
+        // The member is put back at once, however many writes have failed before.
         slot.attempts.go_on(now.instant);
     }
 }

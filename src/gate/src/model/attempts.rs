@@ -1,4 +1,4 @@
-//! The attempts at a write that fails again and again.
+//! The attempts at a write that fails repeatedly, and the pauses between them.
 
 use std::time::Instant;
 
@@ -19,15 +19,16 @@ impl Attempts {
         self.next.is_none_or(|next| next <= now)
     }
 
-    /// The attempts of a process that is gone are unknown. It is assumed that it has just made one, so that the first ten
-    /// minutes see at most five attempts with a restart among them too.
+    /// The attempts that an earlier process made are unknown. This process assumes that the earlier one has just made one,
+    /// so that at most five attempts are made in the first ten minutes even if the process restarts in between.
     pub(crate) fn inherited(now: Instant) -> Self {
         let mut attempts = Self::default();
         attempts.made(now);
         attempts
     }
 
-    /// The part that was written to is well. Once it has been well for the longest pause, earlier attempts no longer count.
+    /// Notes that the object that was written to is well at `now`. Once it has been well for the longest pause, earlier
+    /// attempts no longer count.
     pub(crate) fn rest(&mut self, now: Instant) {
         let is_long_ago =
             |next: Instant| now.saturating_duration_since(next) >= LONGEST_REPAIR_PAUSE;
@@ -36,7 +37,7 @@ impl Attempts {
         }
     }
 
-    /// The next attempt may be made at once. The count stays, so that the pauses between attempts grow.
+    /// Allows the next attempt at once. The count of attempts stays, so that the pauses between attempts go on growing.
     pub(crate) fn go_on(&mut self, now: Instant) {
         self.next = Some(now);
     }

@@ -13,27 +13,27 @@ use capo_core::{
 /// A call to Octavia.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// The status tree of the desired load balancer.
+    /// Read the status tree of the desired load balancer.
     Tree,
-    /// The status tree and the members of these pools, by port. They are read at the same time, because one decision rests
-    /// on all of them: read one after the other from a slow Octavia, the first is out of date when the last arrives.
+    /// Read the status tree and the members of these pools at the same time, because one decision depends on all of them. If
+    /// they were read one after the other from a slow Octavia, the first would be out of date when the last arrives.
     Bundle {
-        /// Port and pool.
+        /// The port number and the pool of each list.
         pools: Vec<(u16, PoolId)>,
     },
-    /// Its listeners and pools, attached or not.
+    /// List the load balancer's listeners and pools, including pools that no listener refers to.
     Structure,
-    /// The members of a pool.
+    /// List the members of a pool.
     Members {
         /// The pool.
         pool: PoolId,
     },
-    /// A monitor's numbers.
+    /// Read the delay, timeout and retry counts of a health monitor.
     Monitor {
         /// The monitor.
         monitor: MonitorId,
     },
-    /// A change. Boxed, because it is large and rare.
+    /// Change something. The change is boxed, because it is large and rare.
     Write(Box<Change>),
 }
 
@@ -43,12 +43,13 @@ pub(crate) struct InFlight {
     pub(crate) id: u64,
     pub(crate) began: Stamp,
     pub(crate) purpose: Purpose,
-    /// It was made for an earlier desired state: another load balancer, or other ports.
+    /// The call was made for an earlier desired state, which had another load balancer or other ports.
     pub(crate) outdated: bool,
     pub(crate) sets: Option<Sets>,
 }
 
-/// What a write sets that the tree does not show. It is kept, because the desired state may have changed when the write ends.
+/// The values that a write sets and that the status tree does not show. They are kept here, because the desired state may
+/// have changed by the time the write ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sets {
     /// A listener's source ranges.
@@ -96,17 +97,17 @@ pub(crate) enum Write {
     MakePart { port: u16, part: PartKind },
     /// A pool is attached to its listener.
     Attach { port: u16 },
-    /// A listener, pool or monitor is pushed again.
+    /// A listener, pool or monitor gets a PUT of its own values, so that Octavia applies them again.
     RepairPart { port: u16, part: PartKind },
     /// A listener, pool or monitor that stays in ERROR is deleted, to be made again.
     ReplacePart { port: u16, part: PartKind },
     /// A monitor of another type than the desired one is deleted, to be made again: Octavia does not change the type.
     Retype { port: u16 },
-    /// A monitor gets its numbers.
+    /// A monitor gets the desired delay, timeout and retry counts.
     Numbers { port: u16 },
-    /// A listener gets its source ranges.
+    /// A listener gets the desired allowed CIDRs.
     Cidrs { port: u16 },
-    /// A machine's member.
+    /// A member of a machine is written.
     Member {
         machine: ObjectName,
         port: u16,
@@ -137,19 +138,19 @@ label_enum! {
     pub enum Operation, all {
         /// POST of a member that was not there.
         Create = "create",
-        /// DELETE.
+        /// DELETE of a member.
         Delete = "delete",
         /// POST of a member that was deleted to be created again.
         Replace = "replace",
         /// A member that was there already was taken as ours.
         Adopt = "adopt",
-        /// Weight 0.
+        /// PUT that takes a member out of rotation: weight 0, or `admin_state_up: false` where the provider ignores weights.
         Drain = "drain",
-        /// A drained member back to its weight.
+        /// PUT that undoes a drain.
         Restore = "restore",
-        /// PUT of its own values.
+        /// PUT of the member's own values, so that Octavia applies them again.
         Repair = "repair",
-        /// A member that joined admin-down gets traffic.
+        /// PUT that enables a member which was created with `admin_state_up: false`.
         Enable = "enable",
     }
 }

@@ -37,18 +37,19 @@ pub enum GateDecision {
     /// The gate was not evaluated, because nothing waits for it.
     #[default]
     NotAsked,
-    /// It holds nothing.
+    /// The gate does not hold the machine, for this cause.
     Open(GateCause),
-    /// It holds nothing, because the operator bypasses it.
+    /// The gate does not hold the machine, because an operator bypasses it.
     Bypassed,
-    /// It holds nothing, because the gates only observe; enforced, it would hold for this cause.
+    /// The gate does not hold the machine, because the gates only observe. If they were enforced, it would hold the machine
+    /// for this cause.
     Observed(GateCause),
-    /// It holds the machine.
+    /// The gate holds the machine, for this cause.
     Held(GateCause),
 }
 
 impl GateDecision {
-    /// Open or bypassed.
+    /// Whether the gate does not hold the machine.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Open(_) | Self::Bypassed | Self::Observed(_))
     }
@@ -78,19 +79,19 @@ impl GateDecision {
 pub enum Proven {
     /// Requests through the endpoint were answered without the machine.
     ThroughTheEndpoint,
-    /// The manager does not reach the endpoint: others have served for long enough.
+    /// The manager does not reach the endpoint, but other machines have served for long enough.
     NotPossible,
 }
 
 /// Why a gate is open or held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateCause {
-    // Open.
+    // Causes for which a gate is open.
     /// Cluster API has admitted the machine.
     Admitted,
     /// Its members are ACTIVE on every port.
     MembersActive,
-    /// The gates don't hold in this mode.
+    /// The gates hold nothing in the mode that `--load-balancer-gate` sets.
     NotEnforced,
     /// There is no managed load balancer.
     Disabled,
@@ -104,18 +105,18 @@ pub enum GateCause {
     ServerDown,
     /// Its API server is down, and its members are out of rotation.
     DoesNotServe,
-    /// Others serve, and its members are confirmed absent.
+    /// Other machines serve, and the machine's members are confirmed absent.
     Released(Proven),
     /// Its members are absent.
     MembersGone,
-    /// The load balancer accepts no change, so a member left in it can't be removed.
+    /// The load balancer accepts no change, so the machine's member in it can't be removed.
     LoadBalancerUnusable,
-    // Held.
-    /// Paused or being moved.
+    // Causes for which a gate is held.
+    /// The cluster or the machine is paused or being moved by clusterctl.
     Paused,
     /// The operator holds it.
     OperatorHold,
-    /// Its server is not ACTIVE yet.
+    /// The machine's server is not ACTIVE yet.
     ServerNotReady,
     /// Nothing was read yet.
     NotObserved,
@@ -147,7 +148,7 @@ pub enum GateCause {
     Refused(u16, FailureClass),
     /// It is not known yet whether another machine serves this port.
     WaitingForEvidence(u16, Want),
-    /// On this port no other one serves.
+    /// On this port no other machine serves.
     NoOther(u16, Lack),
     /// Another machine is released first.
     AnotherFirst,
@@ -161,13 +162,13 @@ pub enum GateCause {
     UnreachableForAll,
     /// Without the machine too few requests through the endpoint were answered.
     Unproven,
-    /// It is being drained.
+    /// The machine's members are being drained.
     Draining,
-    /// Requests through the endpoint are made without it.
+    /// Requests through the endpoint are made without the machine.
     Proving,
-    /// Its members are removed, and the requests are made again.
+    /// The machine's members are removed, and the requests are made again.
     Confirming,
-    /// Its members are being removed.
+    /// The machine's members are being removed.
     Removing,
 }
 
@@ -180,7 +181,7 @@ pub(crate) const NEVER_INITIALISED: &str = "The control plane was never initiali
 pub(crate) const SERVER_DOWN: &str = "Its server is absent or SHUTOFF";
 
 impl GateCause {
-    /// The reason that conditions, events and metrics show.
+    /// The reason that conditions, events and metrics show for this cause.
     pub fn reason(self) -> Reason {
         match self {
             Self::Admitted => Reason::MachineAdmitted,
@@ -233,13 +234,13 @@ impl GateCause {
 }
 
 impl GateCause {
-    /// Nothing at all is written for a machine that is held so.
+    /// Whether nothing is written for a machine that is held for this cause.
     pub(crate) fn is_a_stop(self) -> bool {
         matches!(self, Self::Paused | Self::OperatorHold | Self::Ambiguous)
     }
 }
 
-/// The reason for a class that is not ACTIVE.
+/// The reason for a member that is not ACTIVE.
 pub(crate) fn class_reason(class: Class) -> Reason {
     match class {
         Class::Missing => Reason::MemberMissing,
@@ -251,7 +252,7 @@ pub(crate) fn class_reason(class: Class) -> Reason {
     }
 }
 
-/// The reason for OpenStack's failure.
+/// The reason for a failed call to OpenStack.
 pub(crate) fn trouble_reason(class: FailureClass) -> Reason {
     match class {
         FailureClass::Throttled => Reason::Throttled,

@@ -17,7 +17,7 @@ use capo_core::{
     octavia::MonitorNumbers,
 };
 
-/// One cluster's API server load balancer, keyed by the name of its `OpenStackCluster`.
+/// The API server load balancer of one cluster. Its key is the name of the `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DesiredLoadBalancer {
     /// The generation of the `OpenStackCluster` from which this was derived.
@@ -45,7 +45,7 @@ pub struct DesiredLoadBalancer {
     pub tags: Vec<String>,
     /// Subnet id to give to members, where the provider needs one (members outside the VIP subnet).
     pub member_subnet: Option<SubnetId>,
-    /// What is known of the cluster around it.
+    /// What is known of the cluster that the load balancer belongs to.
     pub cluster: ClusterFacts,
 }
 
@@ -71,27 +71,27 @@ pub struct ClusterFacts {
     pub endpoint: Option<Endpoint>,
     /// PEM of the cluster's CA, to verify API servers with.
     pub ca_pem: Lookup<String>,
-    /// The control plane is a KubeadmControlPlane (its Machines carry `APIServerPodHealthy`).
+    /// The control plane is a KubeadmControlPlane, whose Machines have the condition `APIServerPodHealthy`.
     pub kubeadm_control_plane: bool,
     /// The `OpenStackMachine`s of its control plane that exist. No member is changed before each of them was handed over,
     /// because a member of one that is not known yet may be the only one that serves.
     pub machines: Vec<ObjectName>,
 }
 
-/// One control-plane machine, keyed by the name of its `OpenStackMachine`.
+/// One control-plane machine. Its key is the name of its `OpenStackMachine`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DesiredMachine {
     /// The `OpenStackCluster` it belongs to.
     pub cluster: ObjectName,
-    /// The uid of the `OpenStackMachine`: another one of the same name is another machine.
+    /// The uid of the `OpenStackMachine`. An `OpenStackMachine` of the same name with another uid is another machine.
     pub uid: Option<String>,
     /// Name of the owning Machine, for messages; `None` when it is gone.
     pub machine: Option<String>,
     /// The address its API server listens on, once its port has one.
     pub address: Option<IpAddr>,
-    /// `Machine.spec.providerID` is set: Cluster API has admitted it, which can't be taken back.
+    /// `Machine.spec.providerID` is set: Cluster API has admitted the machine. This can't be taken back.
     pub admitted: bool,
-    /// The machine is paused or being moved by itself (not its cluster): nothing is written for it.
+    /// The machine itself is paused or being moved by clusterctl, whether or not its cluster is. Nothing is written for it.
     pub paused: bool,
     /// Its server in the last read.
     pub server: ObservedServer,
@@ -114,18 +114,21 @@ pub struct ObservedServer {
     pub state: ServerState,
     /// When the read began, on this process's clock; `None` when it was never read.
     pub read_at: Option<Instant>,
-    /// When the first read of the unbroken row that saw it absent or SHUTOFF began; `None` while it is neither.
+    /// When the first of the consecutive reads that found it absent or SHUTOFF began; `None` while it is neither.
     pub down_since: Option<Instant>,
 }
 
 impl ObservedServer {
-    /// The age from which a newer read is needed: the next one takes time, and a gate must not rest on a read that is too old.
+    /// The age from which a newer read is needed. It leaves the next read enough time to arrive before the last one is too
+    /// old for a gate.
     const DUE: Duration = Duration::from_secs(40);
 
-    /// How far the reads must be apart that show a server as gone: one alone may be an error of Nova's.
+    /// The least time between the first and the last of the reads that show a server as gone, because a single such read may
+    /// be an error of Nova.
     pub const DOWN_FOR: Duration = Duration::from_secs(30);
 
-    /// At least two reads that span [`Self::DOWN_FOR`] saw it absent or SHUTOFF, and none saw anything else.
+    /// Whether at least two reads that are [`Self::DOWN_FOR`] apart found the server absent or SHUTOFF, and none in between
+    /// found anything else.
     pub fn is_down_for_good(&self) -> bool {
         self.down_since
             .zip(self.read_at)
@@ -152,10 +155,10 @@ pub enum ServerState {
     Other,
 }
 
-/// A three-valued condition as this process saw it.
+/// The status of a Kubernetes condition, as this process saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// True since this moment, without a break in what this process saw.
+    /// True since this moment, as far as this process saw.
     Good(Instant),
     /// False.
     Bad,

@@ -1,4 +1,4 @@
-//! The effects of a step, which a worker carries out.
+//! The effects of a step, which a worker executes.
 
 use std::net::IpAddr;
 

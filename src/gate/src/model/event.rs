@@ -1,4 +1,4 @@
-//! The events that a worker takes into its state, one at a time.
+//! The events that a worker applies to its state, one at a time.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use capo_core::{
     octavia::{Member, MonitorNumbers, StatusTree},
 };
 
-/// Something happened.
+/// An event that may change the state of a load balancer's worker.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// Time passed, or a worker has started.
@@ -48,16 +48,16 @@ pub enum Event {
     Answered {
         /// The call's number.
         id: u64,
-        /// What came.
+        /// The answer.
         answer: Answered,
     },
-    /// A probe ended.
+    /// A request for `/readyz` at a machine's own address ended.
     Probed {
         /// The machine.
         machine: ObjectName,
-        /// When it began.
+        /// When the request began.
         began: Instant,
-        /// What came of it.
+        /// The outcome.
         outcome: ProbeOutcome,
     },
     /// A request through the endpoint ended.
@@ -76,7 +76,7 @@ pub enum Event {
     },
 }
 
-/// An answer to a call.
+/// The answer to a call, by the kind of the call.
 #[derive(Debug, Clone)]
 pub enum Answered {
     /// To a read of the tree.
@@ -101,22 +101,22 @@ pub enum Answered {
 /// The outcome of a request for `/readyz` at an API server's own address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// 200
+    /// The API server answered 200.
     Ready,
-    /// 401 or 403, or any other answer that does not show whether it is ready.
+    /// The API server answered 401, 403 or another status that does not show whether it is ready.
     Answered,
-    /// 5xx
+    /// The API server answered with a status from 500 on.
     NotReady,
-    /// Something answered with another certificate than the cluster's.
+    /// The certificate that was presented is not signed by the cluster's CA.
     WrongCertificate,
-    /// Nothing listens.
+    /// The connection was refused, because nothing listens.
     Refused,
-    /// There was no connection, which does not show whether the API server is up.
+    /// No connection was made, which does not show whether the API server is up.
     NoConnection,
 }
 
 impl ProbeOutcome {
-    /// An API server with a certificate of the cluster's CA answered.
+    /// Whether a server with a certificate of the cluster's CA answered.
     pub fn is_of_the_cluster(self) -> bool {
         matches!(self, Self::Ready | Self::Answered | Self::NotReady)
     }

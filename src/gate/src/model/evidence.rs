@@ -11,27 +11,27 @@ pub(crate) enum Serving {
     No(Lack),
 }
 
-/// How it is known to serve.
+/// How a machine is known to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// Its member is ONLINE for long enough.
+    /// Its member has been ONLINE for long enough.
     Online,
-    /// No monitor reports its health, and Cluster API finds no fault with it.
+    /// No monitor reports its health, and the conditions that Cluster API sets on its Machine show no fault.
     Conditions,
 }
 
-/// What has to happen before it is known.
+/// What has to be read, or to last longer, before it is known whether a machine serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
     /// A newer read of its server.
     Server,
-    /// Weight and admin state of its member.
+    /// A list that shows the weight and the admin state of its member.
     Detail,
-    /// ONLINE for longer.
+    /// The member has to be ONLINE for longer.
     OnlineSpan,
 }
 
-/// Why it does not serve.
+/// Why a machine does not serve a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
     /// It has no member at its address.
@@ -44,28 +44,28 @@ pub enum Lack {
     Drained,
     /// Its server is not ACTIVE.
     Server,
-    /// It is leaving itself.
+    /// The machine is being deleted itself.
     Leaving,
     /// `APIServerPodHealthy` is False.
     Unhealthy,
     /// Its member does not read ONLINE.
     NotOnline,
-    /// Nothing shows its health.
+    /// Neither a health monitor nor a condition shows that it is healthy.
     NoEvidence,
 }
 
-/// Whether others serve every port in place of `leaving`.
+/// Whether other machines serve every port in place of the machine that is leaving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
-    /// Another one serves every port.
+    /// Another machine serves every port.
     Serve,
-    /// It is not known yet for this port.
+    /// It is not known yet whether another machine serves this port.
     NotYet(u16, Want),
     /// On this port no other machine serves.
     None(u16, Lack),
 }
 
-/// Whether a rule applies, as far as is known.
+/// Whether a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Certainty {
     Yes,

@@ -21,29 +21,31 @@ use capo_core::{
 pub struct Findings {
     /// Time of the last complete read, for display; `None` before the first one.
     pub observed: Option<Timestamp>,
-    /// Seconds to the next planned read: older than three times this is blind.
+    /// Seconds to the next planned read. The alert `CapoLBObservationStale` fires once the last read is older than three
+    /// times this.
     pub interval_seconds: f64,
-    /// Until when a gate may be acted on that opened on that read.
+    /// Until when a controller may act on a gate that opened on that read.
     pub fresh_until: Option<Instant>,
     /// Octavia's provisioning status of the load balancer, as read; `None` when it was not found.
     pub provisioning_status: Option<ProvisioningStatus>,
     /// Octavia's operating status of the load balancer, as read.
     pub operating_status: Option<OperatingStatus>,
-    /// The load balancer answers 404, twice: the cluster controller makes a new one.
+    /// Two reads in a row were answered with 404, so the cluster controller creates a new load balancer.
     pub absent: bool,
-    /// In the last read every member seemed gone at once. Another read has to confirm that before anything rests on it.
+    /// The last read showed none of the members that the reads before had shown. Another read has to confirm this before any
+    /// decision depends on it.
     pub suspect: bool,
-    /// Load balancer, every listener, pool and monitor exist and are ACTIVE: all that the cluster's
-    /// `provisioned` may ask for (no machine exists before it).
+    /// The load balancer and every listener, pool and monitor exist and are ACTIVE. The cluster's `provisioned` depends on
+    /// nothing else, because no machine exists before it is set.
     pub infrastructure_ready: bool,
     /// The generation of the `OpenStackCluster` whose load balancer this is, once a read after the last write
     /// has shown that all of it is there, ACTIVE and as this generation wants it.
     pub settled_generation: Option<i64>,
-    /// The source ranges from which clients may connect to every port, in order: none where all may. `None` while they are not
-    /// known, are being changed, or differ between ports.
+    /// The source ranges from which clients may connect to every port, sorted; empty where all clients may connect. `None`
+    /// while they are not known, are being changed, or differ between ports.
     pub allowed_cidrs: Option<Vec<IpNet>>,
-    /// The control plane was never initialised, as far as Kubernetes and what this process saw can tell: only
-    /// then may a load balancer in ERROR be deleted unasked.
+    /// The control plane was never initialised, as far as Kubernetes and this process's own observations show. Only then may
+    /// a load balancer in ERROR be deleted without an operator's request.
     pub never_initialised: bool,
     /// The provider as metrics name it: `amphora`, `ovn` or `other`.
     pub provider: &'static str,
@@ -59,7 +61,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Whether both report the same, apart from when it was observed.
+    /// Whether both report the same, apart from the times of observation.
     pub fn shows_the_same(&self, other: &Self) -> bool {
         let as_observed_then = |member: &MemberFinding, then: &MemberFinding| MemberFinding {
             last_observed: then.last_observed,
@@ -78,9 +80,9 @@ impl Findings {
         self.members.len() == other.members.len() && moved == *other
     }
 
-    /// Whether `gate` may be acted on at `now`. One that opened on what members looked like is open for as long as nothing
-    /// contradicts it, but acted on only while the read behind it is fresh: Kubernetes may have been unreachable for
-    /// minutes in between.
+    /// Whether a controller may act on `gate` at `now`. A gate that opened on the state of members stays open until a read
+    /// contradicts it, but a controller acts on it only while that read is fresh, because Kubernetes may have been
+    /// unreachable for minutes since then.
     pub fn may_act_on(&self, gate: &Gate, now: Instant) -> bool {
         let is_fresh = self.fresh_until.map(|until| now <= until);
         match gate.reason {
@@ -93,7 +95,7 @@ impl Findings {
     }
 }
 
-/// Findings that were published, and those that they replace.
+/// New findings, and the findings that they replace.
 #[derive(Debug, Clone)]
 pub struct Publication {
     /// The `OpenStackCluster`.
@@ -127,7 +129,7 @@ pub struct MemberFinding {
     pub last_observed: Timestamp,
     /// What is wrong with it and what is done about it; empty when nothing is.
     pub message: String,
-    /// PENDING for longer than the alert threshold.
+    /// The member has been PENDING for longer than `--member-alert-after`.
     pub stuck: bool,
 }
 
@@ -151,9 +153,9 @@ pub struct MachineFinding {
 pub struct Gate {
     /// Whether it holds the machine; [`GateState::Unknown`] where nothing waits for it at the moment, so that it was not evaluated.
     pub state: GateState,
-    /// Why.
+    /// The cause of the state.
     pub reason: Reason,
-    /// What was seen and, where the gate holds, what opens it.
+    /// What was observed and, where the gate holds the machine, what opens it.
     pub message: String,
     /// Since when it holds the machine; `None` where it does not.
     pub since: Option<Timestamp>,
@@ -195,12 +197,12 @@ impl Gate {
         }
     }
 
-    /// Open or bypassed.
+    /// Whether the gate does not hold the machine.
     pub fn is_open(&self) -> bool {
         matches!(self.state, GateState::Open | GateState::Bypassed)
     }
 
-    /// Whether it holds the machine.
+    /// Whether the gate holds the machine.
     pub fn is_held(&self) -> bool {
         self.state == GateState::Held
     }

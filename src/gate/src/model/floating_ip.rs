@@ -19,9 +19,9 @@ pub struct Carrier {
     pub created: Option<Timestamp>,
     /// How far its deletion is.
     pub deletion: CarrierDeletion,
-    /// Its server was ACTIVE in the last read.
+    /// Whether its server was ACTIVE in the last read.
     pub is_active: bool,
-    /// Its server was absent or SHUTOFF in reads that are far enough apart.
+    /// Whether its server was absent or SHUTOFF in reads that are at least `ObservedServer::DOWN_FOR` apart.
     pub is_down: bool,
     /// What Cluster API knows of its API server.
     pub api_server: ApiServer,
@@ -32,27 +32,27 @@ pub struct Carrier {
 /// How far the deletion of a machine is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CarrierDeletion {
-    /// It stays.
+    /// The machine is not being deleted.
     No,
-    /// It is being deleted.
+    /// The machine is being deleted since this moment.
     Since(Timestamp),
-    /// Its Machine is being deleted and does not carry our hook: a user has removed it.
+    /// The Machine is being deleted and does not carry our hook, because a user has removed it.
     WithoutHook,
 }
 
-/// What Cluster API knows of the API server of a machine. Of two machines the greater one gets the floating IP.
+/// What Cluster API knows of the API server of a machine. The floating IP goes to the machine for which this is greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ApiServer {
-    /// It does not run.
+    /// The API server does not run.
     Down,
-    /// Nothing, because its Node has not joined yet, for example.
+    /// Cluster API knows nothing of it, for example because its Node has not joined yet.
     Unknown,
-    /// It runs, and its Node has joined.
+    /// The API server runs, and its Node has joined.
     Serving,
 }
 
 impl Carrier {
-    /// Whether it is being deleted.
+    /// Whether the machine is being deleted.
     pub fn is_leaving(&self) -> bool {
         self.deletion != CarrierDeletion::No
     }
@@ -61,7 +61,7 @@ impl Carrier {
 /// Where the floating IP is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holder {
-    /// On no port, or on one that a machine of this cluster left.
+    /// On no port, or on a port that a deleted machine of this cluster has left behind.
     Free,
     /// On this control-plane machine.
     Machine(ObjectName),
@@ -69,16 +69,16 @@ pub enum Holder {
     Other,
 }
 
-/// What came of the requests.
+/// The outcome of a series of requests through the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProofOutcome {
-    /// All of them were answered by an API server of this cluster that is not the leaving one.
+    /// Every request was answered by an API server of this cluster other than the leaving machine's.
     Served,
-    /// One was not.
+    /// A request was not answered by such an API server.
     Failed {
         /// What came back.
         message: String,
-        /// No API server answered, which may be due to this process being unable to reach the endpoint at all.
+        /// No API server answered, perhaps because this process does not reach the endpoint at all.
         is_unreachable: bool,
     },
 }
@@ -88,10 +88,10 @@ pub enum ProofOutcome {
 pub struct CarrierProof {
     /// The machine that is being deleted.
     pub leaving: ObjectName,
-    /// The machine that the floating IP is on.
+    /// The machine that has the floating IP.
     pub holder: ObjectName,
-    /// When the first of the requests was made that have had no answer since, with the floating IP there.
+    /// When the first of the latest unanswered requests was made while the floating IP was on this machine.
     pub since: Instant,
-    /// What came of them; `None` while they are under way.
+    /// The outcome of the requests; `None` while they are under way.
     pub outcome: Option<ProofOutcome>,
 }

@@ -17,7 +17,7 @@ use crate::model::{
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) want: DesiredMachine,
-    /// In the order of the ports.
+    /// The machine's place in each pool, in the order of the ports.
     pub(crate) slots: Vec<Slot>,
     pub(crate) probe: Probe,
     /// Since when the machine waits for its release.
@@ -25,26 +25,26 @@ pub(crate) struct Machine {
     /// Since when its Machine is deleting without our hook.
     pub(crate) hook_gone: Option<Instant>,
     pub(crate) stage: Stage,
-    /// When every member of it was first seen drained.
+    /// When every member of the machine was first seen drained.
     pub(crate) drained: Option<Instant>,
-    /// What the endpoint answered while its members were in service, and when.
+    /// What the endpoint answered while the machine's members were in service, and when.
     pub(crate) reach: Option<(Instant, Reach)>,
     /// The ports on which requests through the endpoint must be answered without it; `None` where no proof is possible.
     pub(crate) required: Option<Vec<bool>>,
-    /// Why its last release was put off.
+    /// Why the machine's last release was put off.
     pub(crate) unproven: Option<String>,
     /// The pauses between releases that were put off.
     pub(crate) proofs: Attempts,
-    /// Since when others serve in its place without a break.
+    /// Since when other machines have served in its place without interruption.
     pub(crate) others_since: Option<Instant>,
-    /// A release was called off: its members are put back.
+    /// A release of the machine was called off, and its members are being put back.
     pub(crate) restoring: bool,
-    /// Whether others serve in its place, while it is the one being released.
+    /// Whether other machines serve in its place. Set only while this machine is the one being released.
     pub(crate) others: Option<Others>,
     /// Since when it is unknown whether another machine still serves, while this one is being removed.
     pub(crate) unclear: Option<Instant>,
     pub(crate) gates: GateDecisions,
-    /// Its admission was open once.
+    /// The admission gate of the machine has been open.
     pub(crate) offered: bool,
     pub(crate) server_wanted: bool,
 }
@@ -73,60 +73,62 @@ impl Machine {
         }
     }
 
-    /// Two reads in a row have shown that it has no member on any port.
+    /// Whether two consecutive reads have shown that the machine has no member on any port.
     pub(crate) fn members_are_absent(&self) -> bool {
         self.members_are_absent_in(2)
     }
 
-    /// So many reads in a row have shown that it has no member on any port.
+    /// Whether this many consecutive reads have shown that the machine has no member on any port.
     pub(crate) fn members_are_absent_in(&self, reads: u32) -> bool {
         let mut slots = self.slots.iter();
         slots.all(|slot| slot.member.is_none() && slot.absent_reads >= reads)
     }
 
-    /// Cluster API has admitted it, or may have since the gate opened: what is handed over may be older than that.
+    /// Whether Cluster API has admitted the machine, or may have done so since the gate opened. What the controller handed
+    /// over may be older than the admission.
     pub(crate) fn may_be_admitted(&self) -> bool {
         self.want.admitted || self.offered
     }
 }
 
-/// How far a release by the rules is.
+/// The stage of a release that the rules decide on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// Its member stays in service.
+    /// The machine's members stay in service.
     Serving,
     /// Another machine serves, and this machine's members get no new connections.
     Draining,
-    /// Requests through the endpoint are to be answered without it.
+    /// Requests through the endpoint must be answered without the machine.
     Proving,
-    /// Its members are being deleted.
+    /// The machine's members are being deleted.
     Removing,
-    /// A read has shown its members as absent: the requests are made again, and another read has to confirm it.
+    /// A read has shown the members as absent. The requests are made again, and another read has to confirm the absence.
     Confirming,
-    /// Confirmed absent, another one still served.
+    /// The absence is confirmed, and another machine still served.
     Released,
 }
 
 /// One machine's place in one pool.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Slot {
-    /// Index into the port's members.
+    /// Index of the machine's member in the port's members.
     pub(crate) member: Option<usize>,
-    /// A member that is in the way: it has the machine's address under another name.
+    /// Index of a member that has the machine's address under another name, so that the machine's own member can't be
+    /// created.
     pub(crate) foreign: Option<usize>,
-    /// More than one member answers to its name and address.
+    /// More than one member has its name and address.
     pub(crate) twins: bool,
-    /// This process saw its member in this load balancer.
+    /// This process has seen the member in this load balancer.
     pub(crate) was_seen: bool,
     /// Reads in a row without the member.
     pub(crate) absent_reads: u32,
-    /// When our accepted DELETE was sent, be it to remove the member or to create it again.
+    /// When a DELETE of ours that Octavia accepted was sent, whether to remove the member or to create it again.
     pub(crate) deleted: Option<Instant>,
-    /// Accepted deletions in a row after which the member is still there.
+    /// How many accepted deletions in a row have left the member in place.
     pub(crate) deletions: u32,
-    /// When our POST was sent, and as what, until it was seen ACTIVE.
+    /// When our POST was sent, and for which operation. `None` once the member was seen ACTIVE.
     pub(crate) posted: Option<(Instant, Operation)>,
-    /// A repairing PUT was accepted since it was last well.
+    /// A PUT that repairs the member was accepted since the member was last well.
     pub(crate) put_tried: bool,
     pub(crate) attempts: Attempts,
     /// Writes in a row that were not answered, or met a locked load balancer.
@@ -135,12 +137,13 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The last write of its member was refused, and the pause before the next one is not over.
+    /// Whether the last write of the member was refused and the pause before the next attempt is not over.
     pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
         self.refusal.is_some() && !self.attempts.may(now)
     }
 
-    /// The member at the machine's address: its own, or the one that is in the way, which sends the machine clients too.
+    /// The member at the machine's address: the machine's own, or one of another name, which also sends clients to the
+    /// machine.
     pub(crate) fn at_address(&self) -> Option<usize> {
         self.member.or(self.foreign)
     }

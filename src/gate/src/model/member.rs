@@ -18,13 +18,13 @@ pub(crate) struct Member {
     /// Reads in a row that saw it ACTIVE, counted up to two.
     pub(crate) active_reads: u32,
     pub(crate) lost: ConsecutiveReads,
-    /// First and last of the unbroken row of reads that saw it ONLINE, and how many.
+    /// The unbroken series of reads that saw it ONLINE: its first and last read, and their number.
     pub(crate) online: Option<OnlineRun>,
-    /// The unbroken row of reads that saw it down or taken out by its health monitor.
+    /// The unbroken series of reads in which its health monitor found it down.
     pub(crate) down: ConsecutiveReads,
     pub(crate) detail: Option<MemberDetail>,
     pub(crate) owner: Owner,
-    /// Reads in a row in which its name was of no machine that was handed over.
+    /// Reads in a row in which its name was that of no machine that was handed over.
     pub(crate) ownerless_reads: u32,
     /// The attempts at deleting it as a left-over one.
     pub(crate) prunes: Attempts,
@@ -41,8 +41,8 @@ impl Member {
         self.detail.as_ref().map(|detail| detail.weight)
     }
 
-    /// It gets no new connections on account of a release: weight 0, or disabled where weights are ignored, and marked by
-    /// capo-rs. What an operator has drained has no mark.
+    /// Whether the member gets no new connections because of a release: weight 0, or disabled where the provider ignores
+    /// weights, together with the tag [`LEAVING`]. A member that an operator has drained does not have the tag.
     pub(crate) fn is_drained_by_us(&self) -> bool {
         self.detail.as_ref().is_some_and(|detail| {
             (detail.weight == 0 || !detail.admin_up) && detail.tags.iter().any(|tag| tag == LEAVING)
@@ -57,13 +57,13 @@ impl Member {
     }
 }
 
-/// What the status tree lacks of a member.
+/// What a list of members shows of a member and the status tree does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemberDetail {
     pub(crate) id: MemberId,
-    /// 0 drains it.
+    /// A member of weight 0 gets no new connections.
     pub(crate) weight: u32,
-    /// False keeps all traffic away.
+    /// A member with `admin_state_up: false` gets no traffic.
     pub(crate) admin_up: bool,
     pub(crate) tags: Vec<String>,
 }
@@ -92,26 +92,27 @@ impl OnlineRun {
     }
 }
 
-/// Whose member it is.
+/// Which machine a member belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A machine that was handed over: name and address fit.
+    /// A machine that was handed over has its name and its address.
     Ours,
-    /// The name is of a machine that was handed over, at an address that it does not have: left over from before its
+    /// A machine that was handed over has its name but another address. The member is left over from before the machine's
     /// address changed.
     NameOnly,
-    /// The address is of a machine that was handed over, the name is not ours.
+    /// A machine that was handed over has its address, but its name is not one that capo-rs gives.
     AddressOnly,
-    /// Our kind of name, of a machine that was not handed over; the address may be another machine's by now.
+    /// Its name is one that capo-rs gives, but no machine of that name was handed over. Its address may be another machine's
+    /// by now.
     Gone,
     /// Neither the name nor the address is of a machine of this cluster.
     Stranger,
 }
 
-/// A member's class. Never inferred from its load balancer, only from its own row.
+/// A member's class. It follows from the member's own statuses only, never from those of its load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Expected, and not there.
+    /// A member is expected, and there is none.
     Missing,
     /// Being created.
     PendingCreate,
@@ -123,16 +124,16 @@ pub enum Class {
     Active,
     /// ERROR.
     Error,
-    /// PENDING though nothing can be under way any more.
+    /// PENDING for so long under an ACTIVE load balancer that no operation can be under way any more.
     Orphaned,
-    /// Ours by address but not by name, or the reverse.
+    /// The address is a machine's and the name is not, or the reverse.
     Foreign,
-    /// A status that this version doesn't know.
+    /// A status that this version of capo-rs does not know.
     Unknown,
 }
 
-/// Octavia tag of a member that gets no new connections on account of the release of its machine.
+/// Octavia tag of a member that gets no new connections because its machine is being released.
 pub const LEAVING: &str = "capo-rs-leaving";
 
-/// Octavia tag of a member that waits for its API server.
+/// Octavia tag of a member that is disabled until its API server is up.
 pub const JOINING: &str = "capo-rs-joining";

@@ -1,16 +1,16 @@
-//! What the metrics count.
+//! The events that the metrics count.
 
 use std::time::Duration;
 
 use crate::model::{call::Operation, decision::GateName};
 use capo_core::{GateState, MemberStatus, Reason, label_enum};
 
-/// Something to count. Labels are as the metrics name them.
+/// An event to count. Its labels are those of the metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MetricEvent {
     /// A member changed its provisioning status between two reads.
     Transition {
-        /// The provider's label.
+        /// The `provider` label.
         provider: &'static str,
         /// The status before.
         from: MemberStatus,
@@ -19,9 +19,9 @@ pub enum MetricEvent {
     },
     /// Octavia answered a member operation.
     Operation(Operation, OperationOutcome),
-    /// A gate decided otherwise than before.
+    /// A gate came to another decision than before.
     Decision(GateName, GateState, Reason),
-    /// A hold ended after this long.
+    /// A gate held a machine for this long, and holds it no more.
     HoldEnded(GateName, Reason, Duration),
     /// A member was read ACTIVE for the first time, this long after its POST was sent.
     TimeToActive(&'static str, Operation, Duration),
@@ -31,13 +31,13 @@ pub enum MetricEvent {
     Read(bool, Duration),
 }
 
-/// Takes what is to be counted; implemented by the metrics.
+/// Counts events. The metrics implement it.
 pub trait GateObserver: Send + Sync + 'static {
     /// Counts `event`.
     fn record(&self, event: &MetricEvent);
 }
 
-/// Counts nothing.
+/// Counts nothing, for callers without metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unobserved;
 
@@ -46,13 +46,13 @@ impl GateObserver for Unobserved {
 }
 
 label_enum! {
-    /// How an operation was answered, as metrics name it.
+    /// How Octavia answered an operation, as metrics name it.
     pub enum OperationOutcome, all {
         /// Accepted.
         Success = "success",
         /// The load balancer was locked.
         Conflict = "conflict",
-        /// It was there already.
+        /// The member existed already.
         Duplicate = "duplicate",
         /// Anything else.
         Error = "error",

@@ -1,4 +1,5 @@
-//! The calls that a worker makes. What they read and write are the OpenStack client's own types; no HTTP type appears here.
+//! The calls to Octavia that a worker makes. Their arguments and answers are types of the OpenStack client; no HTTP type
+//! appears here.
 
 use std::{any::Any, time::Duration};
 
@@ -12,35 +13,35 @@ use capo_core::octavia::{
 };
 use capo_core::{FailureClass, Priority};
 
-/// The calls that a worker makes. The OpenStack client implements them, and models in tests do.
+/// The calls that a worker makes. The OpenStack client implements them, and so do the models of Octavia in tests.
 pub trait Octavia: Send + Sync + 'static {
     /// Whether `other` uses the same cloud with the same rights.
     fn is_same(&self, other: &dyn Octavia) -> bool;
     /// For [`Octavia::is_same`].
     fn as_any(&self) -> &dyn Any;
-    /// The status tree of a load balancer: one consistent snapshot.
+    /// Reads the status tree of a load balancer, which is one consistent snapshot.
     fn status_tree(
         &self,
         load_balancer: &LoadBalancerId,
         priority: Priority,
     ) -> BoxFuture<'static, Answer<StatusTree>>;
-    /// Everything below a load balancer that the tree lacks: unattached pools, ids of default pools and
-    /// monitors, ports, allowed CIDRs.
+    /// Lists what is below a load balancer and the tree does not show: pools that no listener refers to, the ids of default
+    /// pools and monitors, ports, allowed CIDRs.
     fn structure(
         &self,
         load_balancer: &LoadBalancerId,
         priority: Priority,
     ) -> BoxFuture<'static, Answer<Structure>>;
-    /// The members of a pool with everything the tree lacks of them.
+    /// Lists the members of a pool, with the weight, admin state and tags that the tree does not show.
     fn members(&self, pool: &PoolId, priority: Priority)
     -> BoxFuture<'static, Answer<Vec<Member>>>;
-    /// A health monitor's numbers.
+    /// Reads the delay, timeout and retry counts of a health monitor.
     fn monitor(
         &self,
         monitor: &MonitorId,
         priority: Priority,
     ) -> BoxFuture<'static, Answer<MonitorNumbers>>;
-    /// Changes something.
+    /// Makes a change.
     fn write(&self, change: &Change, priority: Priority) -> BoxFuture<'static, Answer<Written>>;
 }
 
@@ -50,15 +51,15 @@ pub type Answer<T> = Result<T, Failure>;
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of failure.
+    /// The kind of the failure.
     pub class: FailureClass,
     /// The pause before the next request, where the service sent one.
     pub retry_after: Option<Duration>,
-    /// Stable text for messages.
+    /// The text for messages. It is the same whenever the same failure occurs again.
     pub message: String,
 }
 
-/// What is below a load balancer, attached or not.
+/// The listeners and pools of a load balancer, including pools that no listener refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Structure {
     /// Every listener.
@@ -67,38 +68,38 @@ pub struct Structure {
     pub pools: Vec<Pool>,
 }
 
-/// A change inside a load balancer.
+/// A change of a listener, pool, health monitor or member of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// POST a TCP listener.
     CreateListener(NewListener),
-    /// PUT a listener. Without any field set, Octavia writes its configuration to the data path again.
+    /// PUT a listener. If no field is set, Octavia writes the listener's configuration to the data path again.
     UpdateListener {
         /// Octavia's id.
         id: ListenerId,
         /// Its name, for events.
         name: String,
-        /// What is set.
+        /// The fields to set.
         update: ListenerUpdate,
     },
     /// POST a TCP pool below a listener.
     CreatePool(NewPool),
-    /// PUT a pool's own name: Octavia writes its configuration to the data path again.
+    /// PUT a pool's own name, so that Octavia writes the pool's configuration to the data path again.
     UpdatePool {
         /// Octavia's id.
         id: PoolId,
-        /// Its name, sent as it is.
+        /// The pool's name, which is sent unchanged.
         name: String,
     },
     /// POST a health monitor.
     CreateMonitor(NewHealthMonitor),
-    /// PUT a health monitor's numbers.
+    /// PUT the delay, timeout and retry counts of a health monitor.
     UpdateMonitor {
         /// Octavia's id.
         id: MonitorId,
         /// Its name, for events.
         name: String,
-        /// Its numbers.
+        /// The delay, timeout and retry counts.
         numbers: MonitorNumbers,
     },
     /// DELETE a listener, a pool or a health monitor, which is then created again.
@@ -115,13 +116,13 @@ pub enum Change {
         /// The member.
         new: NewMember,
     },
-    /// PUT a member: its own name, and what is set besides.
+    /// PUT a member's own name, and the fields that are set in `update`.
     UpdateMember {
         /// The pool.
         pool: PoolId,
         /// Octavia's id.
         id: MemberId,
-        /// What is set.
+        /// The fields to set.
         update: MemberUpdate,
     },
     /// DELETE a member.
@@ -138,6 +139,6 @@ pub enum Change {
 pub struct Written {
     /// Octavia's id of the listener, pool or health monitor that was created or changed.
     pub part: Option<PartId>,
-    /// A member as it is now. Boxed, because it is large and rare.
+    /// The member as Octavia answered it. Boxed, because it is large and rare.
     pub member: Option<Box<Member>>,
 }

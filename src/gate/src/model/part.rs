@@ -1,4 +1,4 @@
-//! A listener, a pool or a health monitor, and how long it or a member has been lost.
+//! A listener, a pool or a health monitor as last read, and the consecutive reads that show that its operation was lost.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use capo_core::{
 };
 
 label_enum! {
-    /// A part of a port's structure, from the outside in, as Octavia calls it.
+    /// The kinds of parts of a port, from the outside in, as Octavia calls them.
     pub enum PartKind, all {
         /// The listener.
         Listener = "listener",
@@ -21,19 +21,19 @@ label_enum! {
     }
 }
 
-/// Octavia's id of a part.
+/// Octavia's id of a listener, pool or health monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartId {
-    /// Of a listener.
+    /// A listener's id.
     Listener(ListenerId),
-    /// Of a pool.
+    /// A pool's id.
     Pool(PoolId),
-    /// Of a health monitor.
+    /// A health monitor's id.
     Monitor(MonitorId),
 }
 
 impl PartId {
-    /// What the part is.
+    /// The kind of the part.
     pub(crate) fn kind(&self) -> PartKind {
         match self {
             Self::Listener(_) => PartKind::Listener,
@@ -67,7 +67,7 @@ pub(crate) struct PartState {
     pub(crate) lost: ConsecutiveReads,
 }
 
-/// Reads in a row that showed one thing, such as PENDING though nothing can be under way.
+/// The consecutive reads that showed the same thing, such as PENDING although no operation can be under way.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConsecutiveReads {
     pub(crate) first: Option<Instant>,
@@ -86,7 +86,7 @@ impl ConsecutiveReads {
         }
     }
 
-    /// Three reads or more, over this span.
+    /// Whether at least three reads were recorded, the last of them `span` after the first.
     pub(crate) fn spans(&self, span: Duration) -> bool {
         match (self.first, self.last) {
             (Some(first), Some(last)) => {

@@ -24,47 +24,47 @@ use capo_core::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Port {
     pub(crate) number: u16,
-    /// Name of listener, pool and monitor.
+    /// Name of the listener, the pool and the monitor.
     pub(crate) name: String,
-    /// What names of our members start with.
+    /// What the names of members begin with that capo-rs creates on this port.
     pub(crate) prefix: String,
     pub(crate) listener: Option<Part<ListenerId>>,
     pub(crate) pool: Option<Part<PoolId>>,
     pub(crate) monitor: Option<Part<MonitorId>>,
-    /// The provider has no such monitor.
+    /// The provider has refused a monitor that connects by TCP, so the port is left without one.
     pub(crate) monitor_refused: bool,
     /// How the monitor checks; unknown where none was read.
     pub(crate) monitor_type: MonitorType,
-    /// The provider has no monitor of the desired type.
+    /// The provider has refused a monitor of the desired type.
     pub(crate) type_refused: bool,
     /// The deletions of monitors of another type than the desired one.
     pub(crate) retypes: Attempts,
-    /// An unattached pool of our name.
+    /// A pool that has our name and to which no listener refers.
     pub(crate) stray_pool: Option<PoolId>,
-    /// More than one object answers to our name, or another one sits on our port.
+    /// Why the port is ambiguous: several objects have our name, or another object uses our port.
     pub(crate) ambiguous: Option<String>,
-    /// Who may connect to its listener, sorted; `None` before it was read.
+    /// The source ranges from which clients may connect to the listener, sorted; `None` before they were read.
     pub(crate) cidrs: Option<Vec<IpNet>>,
     pub(crate) numbers: Option<MonitorNumbers>,
     pub(crate) numbers_due: bool,
-    /// The list of members was not answered though the tree was.
+    /// The last list of members failed although the tree was answered.
     pub(crate) list_trouble: Option<Trouble>,
-    /// When the last list of members began.
+    /// When the last successful list of members began.
     pub(crate) listed: Option<Instant>,
     pub(crate) members_due: bool,
     pub(crate) members: Vec<Member>,
-    /// What the answers to our writes showed of members that the tree does not show yet.
+    /// What the answers to our writes showed of members that are not yet in the tree.
     pub(crate) details_ahead: Vec<MemberDetail>,
-    /// A list showed this part, the tree did not.
+    /// A part that a list has shown and the tree has not.
     pub(crate) unseen: Option<PartKind>,
-    /// The unbroken row of reads in which no member was ONLINE though a monitor checks them.
+    /// The consecutive reads in which no member was ONLINE although a health monitor checks them.
     pub(crate) none_online: ConsecutiveReads,
-    /// An attempt at a part of it was refused.
+    /// The last refused write of one of the port's parts.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) attempts: Attempts,
     /// Writes of its parts in a row that were not answered, or met a locked load balancer.
     pub(crate) failures: u32,
-    /// The part that was pushed last because it was broken.
+    /// The part that last got a PUT of its own values because it was broken.
     pub(crate) pushed: Option<Pushed>,
 }
 
@@ -80,7 +80,7 @@ impl Port {
         Self::named(format!("{balancer}-{number}"), number)
     }
 
-    /// Nothing of it is known.
+    /// A port of which nothing is known yet.
     pub(crate) fn named(name: String, number: u16) -> Self {
         Self {
             number,
@@ -92,7 +92,7 @@ impl Port {
         }
     }
 
-    /// Listener, pool and monitor are there and ACTIVE.
+    /// Whether the listener, the pool and the monitor exist and are ACTIVE.
     pub(crate) fn is_ready(&self) -> bool {
         let is_active = |kind: PartKind| {
             self.part(kind)
@@ -128,12 +128,12 @@ impl Port {
         }
     }
 
-    /// Notes that a part was pushed, whatever came of it.
+    /// Notes that a part got a PUT of its own values, whatever the outcome.
     pub(crate) fn note_push(&mut self, kind: PartKind, now: Instant) {
         self.pushed = self.part_id(kind).map(|id| Pushed { id, at: now });
     }
 
-    /// The statuses of the parts that are there.
+    /// The statuses of the parts that exist.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &PartState> {
         PartKind::ALL.into_iter().filter_map(|kind| self.part(kind))
     }

@@ -9,14 +9,15 @@ use capo_core::{Endpoint, EndpointAnswer, EndpointFailure, ObjectName};
 pub enum EndpointRequest {
     /// `GET /readyz` over a new TLS connection, verified against the cluster's CA.
     Readyz {
-        /// Where.
+        /// The endpoint to connect to.
         endpoint: Endpoint,
-        /// The addresses of the control-plane machines, to find in the serving certificate which one answered.
+        /// The addresses of the control-plane machines. They are compared with the names in the serving certificate to find
+        /// which machine answered.
         addresses: Vec<IpAddr>,
     },
     /// A TCP connection to an additional port.
     Connect {
-        /// Where.
+        /// The endpoint with the additional port.
         endpoint: Endpoint,
     },
 }
@@ -30,7 +31,7 @@ impl std::fmt::Display for EndpointRequest {
     }
 }
 
-/// What came back through the endpoint.
+/// A reply that came back through the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndpointReply {
     /// An HTTP answer.
@@ -42,35 +43,35 @@ pub enum EndpointReply {
 /// A reply, or why none came.
 pub type EndpointResult = Result<EndpointReply, EndpointFailure>;
 
-/// One row of requests for one machine.
+/// One series of requests for one machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Proof {
     pub(crate) machine: ObjectName,
     pub(crate) round: Round,
     pub(crate) began: Instant,
-    /// In the order of the ports.
+    /// The requests to each port, in the order of the ports.
     pub(crate) ports: Vec<PortProof>,
 }
 
-/// What the members of the machine are like while the requests are made.
+/// The state of the machine's members while the requests are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// In service: this shows whether the manager reaches the endpoint at all.
+    /// The members are in service. These requests show whether the manager reaches the endpoint at all.
     InService,
-    /// Without new connections.
+    /// The members get no new connections.
     Drained,
-    /// Deleted.
+    /// The members are deleted.
     Removed,
 }
 
 /// The requests to one port.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PortProof {
-    /// Requests are made to this port.
+    /// Whether requests are made to this port.
     pub(crate) required: bool,
-    /// The request under way.
+    /// The number of the request under way.
     pub(crate) request: Option<u64>,
-    /// The last request.
+    /// The last request, as text for messages.
     pub(crate) last_request: String,
     /// When the last request was sent.
     pub(crate) sent: Option<Instant>,
@@ -78,7 +79,7 @@ pub(crate) struct PortProof {
     pub(crate) answers: u32,
     /// Requests in a row without an answer that counts.
     pub(crate) failures: u32,
-    /// Something answered, right or wrong.
+    /// Whether any request was answered, by whatever.
     pub(crate) reached: bool,
     /// The last request that failed, and its reply.
     pub(crate) failure: Option<String>,
@@ -87,7 +88,7 @@ pub(crate) struct PortProof {
 /// What the requests have shown while the machine was in service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The endpoint answers. The additional ports that answered too have to go on doing so.
+    /// The endpoint answers. For each port: whether it answered and must therefore go on answering.
     Ports(Vec<bool>),
     /// The manager does not reach the endpoint at all.
     Unreachable(String),
@@ -95,14 +96,14 @@ pub(crate) enum Reach {
     Wrong(String),
 }
 
-/// What a row of requests has shown.
+/// The outcome of a series of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProofOutcome {
     /// More requests are needed.
     Pending,
-    /// Enough answers came.
+    /// Enough requests in a row were answered.
     Answered,
-    /// Too many requests failed, or the time is over.
+    /// Too many requests failed, or the time for them is over.
     Failed,
 }
 

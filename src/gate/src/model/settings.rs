@@ -1,22 +1,23 @@
-//! What the operator can set about tracking members and the gates.
+//! The settings of the workers and of the gates that an operator can change.
 
 use std::time::Duration;
 
 use capo_core::GateMode;
 
-/// Options of the workers. The defaults are the documented ones.
+/// The settings of the workers. The defaults are the documented ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// `--load-balancer-gate`
     pub mode: GateMode,
-    /// `--member-warn-after`: from here on a cluster whose load balancer is not settled is not Ready.
+    /// `--member-warn-after`: once its load balancer has not been settled for this long, a cluster is not Ready.
     pub warn_after: Duration,
-    /// `--member-alert-after`: the same number in condition, metric and alerting rule.
+    /// `--member-alert-after`: the time after which a PENDING member is reported. Condition, metric and alerting rule use
+    /// the same number.
     pub alert_after: Duration,
-    /// `--member-stuck-after`: from here on PENDING is called stuck.
+    /// `--member-stuck-after`: once a member has been PENDING for this long, it is called stuck.
     pub stuck_after: Duration,
-    /// `--member-orphan-after`: how long PENDING under an ACTIVE load balancer lasts until it is repaired;
-    /// without it the provider's own time.
+    /// `--member-orphan-after`: how long a member stays PENDING under an ACTIVE load balancer before it is repaired. `None`
+    /// means the provider's default.
     pub orphan_after: Option<Duration>,
     /// How long a drained member keeps its connections before it is removed.
     pub drain_grace: Duration,
@@ -24,7 +25,7 @@ pub struct Settings {
     pub proof_answers: u32,
     /// The time within which these requests must be answered; three times as long while each of them is answered, but slowly.
     pub proof_window: Duration,
-    /// When to look again.
+    /// The gaps between reads.
     pub schedule: Schedule,
 }
 
@@ -67,15 +68,15 @@ pub struct Schedule {
     pub steady: Duration,
     /// The gap of a settled load balancer where there are more than [`Schedule::LARGE_FLEET`].
     pub steady_large: Duration,
-    /// Every gap is stretched or shortened by up to this share.
+    /// The jitter: every gap is stretched or shortened by up to this share of it.
     pub jitter: f64,
 }
 
 impl Schedule {
-    /// Above this many load balancers the steady gap doubles.
+    /// The number of load balancers above which the steady gap is [`Schedule::steady_large`].
     pub const LARGE_FLEET: usize = 500;
 
-    /// The same, with settled load balancers read at least every `period`.
+    /// The same schedule, except that settled load balancers are read at least every `period`.
     #[must_use]
     pub fn at_least_every(self, period: Duration) -> Self {
         Self {
@@ -89,8 +90,8 @@ impl Schedule {
 impl Default for Schedule {
     fn default() -> Self {
         Self {
-            // An operation takes a second at best: the first read should come right after that, and the fourth,
-            // however jitter shortens the gaps, not before one of five seconds has ended.
+            // An operation takes at least a second, so the first read should come right after that. The fourth read should
+            // not come before an operation of five seconds has ended, however much jitter shortens the gaps.
             first: [1_050, 1_650, 1_650, 1_650, 2_000, 2_000, 2_500]
                 .map(Duration::from_millis)
                 .to_vec(),

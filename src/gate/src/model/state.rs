@@ -30,7 +30,7 @@ use capo_core::{
     octavia::MonitorNumbers,
 };
 
-/// One load balancer.
+/// The state of one load balancer's worker.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -39,9 +39,9 @@ use capo_core::{
 pub struct State {
     pub(crate) settings: Settings,
     pub(crate) desired: Option<DesiredLoadBalancer>,
-    /// A client with accepted credentials exists.
+    /// There is an OpenStack client whose credentials were accepted.
     pub(crate) credentials: bool,
-    /// Every machine that existed when this process began to look after the load balancer was handed over.
+    /// Every machine that existed when this process began to track the load balancer was handed over.
     pub(crate) machines_known: bool,
     /// Another cluster claims the same load balancer.
     pub(crate) claimed_by: Option<ObjectName>,
@@ -50,9 +50,9 @@ pub struct State {
     pub(crate) balancer: Balancer,
     pub(crate) ports: Vec<Port>,
     pub(crate) machines: BTreeMap<ObjectName, Machine>,
-    /// Since when this process could have seen health.
+    /// Since when this process has been able to observe the health of members.
     pub(crate) watched_since: Option<Instant>,
-    /// An API server answered a probe, or a member was steadily ONLINE.
+    /// An API server answered a probe, or a member was ONLINE for long enough.
     pub(crate) answered: bool,
     pub(crate) call: Option<InFlight>,
     pub(crate) calls: u64,
@@ -64,11 +64,11 @@ pub struct State {
     pub(crate) lookups: BTreeMap<String, Lookup>,
     /// The requests through the endpoint for the machine that is being released.
     pub(crate) proof: Option<Proof>,
-    /// How many requests were sent through the endpoint.
+    /// The number of requests that were sent through the endpoint.
     pub(crate) requests: u64,
-    /// Since when nothing at all has answered through the endpoint, where a row of requests has shown that.
+    /// Since when nothing has answered through the endpoint; `None` unless a series of requests has shown that.
     pub(crate) unreachable_since: Option<Instant>,
-    /// Which machine is being released.
+    /// The machine that is being released.
     pub(crate) releasing: Option<ObjectName>,
     /// The part of the findings that the passage of time alone can change.
     pub(crate) summary: Summary,
@@ -83,11 +83,11 @@ pub struct State {
 pub(crate) struct Balancer {
     pub(crate) provisioning: Option<ProvisioningStatus>,
     pub(crate) operating: Option<OperatingStatus>,
-    /// Since when its provisioning status is what it is.
+    /// Since when it has had its provisioning status.
     pub(crate) since: Option<Stamp>,
     /// Reads in a row that did not find it.
     pub(crate) not_found: u32,
-    /// Since when something keeps the cluster from being Ready.
+    /// Since when a cause has kept the cluster from being Ready.
     pub(crate) unsettled_since: Option<Instant>,
 }
 
@@ -107,7 +107,7 @@ impl Balancer {
     }
 }
 
-/// When what was read, and when to read again.
+/// When each kind of read was made, and when the next one is due.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -118,41 +118,41 @@ pub(crate) struct Reads {
     pub(crate) tree: Option<Stamp>,
     /// When the last attempt to read the tree began.
     pub(crate) tried: Option<Instant>,
-    /// From sending the last successful read of the tree to its answer.
+    /// The time from sending the last successful read of the tree to its answer.
     pub(crate) round_trip: Duration,
-    /// The same with the wait for the request budget before it.
+    /// The same, including the wait for the request budget before the read was sent.
     pub(crate) waited: Duration,
     /// When the last list of the structure began.
     pub(crate) structure: Option<Instant>,
-    /// Structure lists can't be trusted any more: a reply was lost, or something vanished.
+    /// The last lists of listeners and pools are no longer reliable, because a reply was lost or something vanished.
     pub(crate) structure_due: bool,
-    /// The structure lists were not answered though the tree was.
+    /// The last lists of listeners and pools failed although the tree was answered.
     pub(crate) structure_trouble: Option<Trouble>,
-    /// Since when something is settling, and how many reads it took.
+    /// Since when something has been settling, and how many reads were made since.
     pub(crate) ladder: Option<Ladder>,
-    /// Reads since health is waited for.
+    /// The number of reads since a gate began to wait for the health of members.
     pub(crate) health: u32,
-    /// Settled reads since what the tree lacks was read.
+    /// The number of settled reads since the lists and monitors were last read.
     pub(crate) steady: u32,
-    /// Every member seems gone. Another read has to confirm that before anything is done.
+    /// Every member seems to be gone. Another read has to confirm this before a write or a gate depends on it.
     pub(crate) suspect: bool,
-    /// A gate would open on a newer read.
+    /// A gate could open on a newer read of the tree.
     pub(crate) wanted: bool,
-    /// A gate would open on newer lists of members.
+    /// A gate could open on newer lists of members.
     pub(crate) lists_wanted: bool,
-    /// The health of members decides something.
+    /// A gate depends on the health of members.
     pub(crate) health_wanted: bool,
-    /// Answers of API servers decide something.
+    /// A decision depends on the answers of API servers to probes.
     pub(crate) probes_wanted: bool,
     /// A controller asked for a read.
     pub(crate) nudged: bool,
-    /// The jitter of the next gap.
+    /// The jitter of the next gap, as a factor.
     pub(crate) factor: f64,
     /// The gap that was to follow the last read, without jitter.
     pub(crate) interval: Duration,
-    /// How old the last read may grow before it counts as unknown; never less than [`FRESH`].
+    /// The age from which the last read is too old to decide on; never less than [`FRESH`].
     pub(crate) stale_after: Duration,
-    /// When the read began to which `interval` belongs.
+    /// When the read began that `interval` follows.
     pub(crate) interval_after: Option<Instant>,
 }
 
@@ -160,7 +160,7 @@ pub(crate) struct Reads {
 pub(crate) struct Ladder {
     pub(crate) start: Instant,
     pub(crate) reads: usize,
-    /// After its first read the gaps are wide at once.
+    /// No gate waits for what is settling, so the gaps are wide already after the first read.
     pub(crate) is_patient: bool,
 }
 
@@ -183,7 +183,7 @@ pub(crate) struct Lookup {
 }
 
 impl State {
-    /// Nothing is known yet.
+    /// The state before anything was read or handed over.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -223,7 +223,7 @@ impl State {
         self.desired.as_ref().map(|desired| &desired.cluster)
     }
 
-    /// Trouble with a list of members, which every release needs, while the tree is answered.
+    /// The failure of the last list of members, which every release needs, although the tree was answered.
     pub(crate) fn list_trouble(&self) -> Option<&Trouble> {
         let mut lists = self
             .ports
@@ -232,7 +232,7 @@ impl State {
         lists.find(|trouble| trouble.is_lasting())
     }
 
-    /// The load balancer was looked up, and does not exist.
+    /// Whether the load balancer was looked up and does not exist.
     pub(crate) fn has_no_balancer(&self) -> bool {
         let desired = self.desired.as_ref();
         desired.is_some_and(|desired| desired.id.is_absent())
@@ -243,10 +243,10 @@ impl State {
         self.alarm
     }
 
-    /// Until when a gate may be acted on that opened on the last read.
+    /// Until when a controller may act on a gate that opened on the last read.
     pub(crate) fn fresh_until(&self) -> Option<Instant> {
         let read = self.reads.tree?;
-        // Weights and admin states, on which a release rests, are in the lists of members only.
+        // Weights and admin states, on which a release depends, are in the lists of members only.
         let lists = self.ports.iter().filter(|port| port.pool.is_some());
         let lists = lists.filter_map(|port| port.listed).min();
         let oldest = lists
@@ -267,7 +267,8 @@ impl State {
         self.ports.first().map(|port| port.number)
     }
 
-    /// How long ONLINE must last before it counts: a failed API server is down by then, and reported so.
+    /// How long a member must be ONLINE before that counts: by then a health monitor has found a failed API server down, and
+    /// Octavia shows it.
     pub(crate) fn online_span(&self) -> Duration {
         let numbers = self
             .desired
@@ -280,7 +281,7 @@ impl State {
         Duration::from_secs(seconds)
     }
 
-    /// How long PENDING under an ACTIVE load balancer lasts until nothing can be under way any more.
+    /// How long a member must be PENDING under an ACTIVE load balancer before no operation can be under way any more.
     pub(crate) fn orphan_span(&self) -> Duration {
         self.settings
             .orphan_after
@@ -288,12 +289,13 @@ impl State {
             .unwrap_or(self.settings.alert_after)
     }
 
-    /// How old a read may be for a gate to open on it. A slow Octavia can't give a younger one than its answers take.
+    /// How old a read may be for a gate to open on it: [`FRESH`], or twice the last round trip if that is longer, because the
+    /// answer of a slow Octavia is already old when it arrives.
     pub(crate) fn fresh_for(&self) -> Duration {
         FRESH.max(self.reads.round_trip.saturating_mul(2))
     }
 
-    /// The tree was read after our last write, a moment ago, and is plausible.
+    /// Whether the tree was read after our last write, is no older than [`State::fresh_for`], and is plausible.
     pub(crate) fn is_fresh(&self, now: &Now) -> bool {
         self.read_after_write()
             && self
@@ -302,7 +304,7 @@ impl State {
                 .is_some_and(|read| now.since(read.instant) <= self.fresh_for())
     }
 
-    /// The last read began after our last write ended.
+    /// Whether the last read began after our last write had ended.
     pub(crate) fn read_after_write(&self) -> bool {
         !self.reads.suspect
             && self.reads.tree.is_some_and(|read| {
@@ -311,20 +313,20 @@ impl State {
             })
     }
 
-    /// The last read is too old to decide on.
+    /// Whether the last read is too old to decide on.
     pub(crate) fn is_stale(&self, now: &Now) -> bool {
         self.reads.tree.is_none_or(|read| {
             now.since(read.instant) > self.reads.stale_after.max(self.fresh_for())
         })
     }
 
-    /// Cluster API reaches the API servers.
+    /// Whether Cluster API reaches the API servers.
     pub(crate) fn is_connected(&self) -> bool {
         self.cluster()
             .is_some_and(|cluster| cluster.remote_connection.good_since().is_some())
     }
 
-    /// Nothing may be written at all.
+    /// Whether nothing may be written at all.
     pub(crate) fn is_paused(&self) -> bool {
         self.cluster().is_none_or(|cluster| cluster.paused)
     }
@@ -334,11 +336,11 @@ impl State {
             .is_some_and(|cluster| cluster.cluster_deleting)
     }
 
-    /// A port on which a monitor reports the health of every member.
+    /// Whether a health monitor reports the health of the port's members.
     pub(crate) fn monitor_is_usable(port: &Port) -> bool {
         port.monitor.is_some()
             && port.members.iter().any(|member| {
-                // DRAINING follows from the weight, whether or not a monitor checks the member.
+                // DRAINING follows from the weight, and is shown whether or not a monitor checks the member.
                 member.admin_up().unwrap_or(true)
                     && !matches!(
                         member.operating,
@@ -350,7 +352,7 @@ impl State {
     }
 }
 
-/// How old a read may be for a gate to open on it, where Octavia answers quickly.
+/// How old a read may be for a gate to open on it, if Octavia answers quickly.
 pub(crate) const FRESH: Duration = Duration::from_secs(15);
 
 impl State {

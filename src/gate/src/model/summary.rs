@@ -2,7 +2,8 @@
 
 use crate::model::decision::GateCause;
 
-/// What is decided about the load balancer as a whole. Unlike the statuses that were read, the passage of time alone can change it.
+/// The decisions about the load balancer as a whole. Unlike the statuses that were read, they can change merely because time
+/// passes.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -11,7 +12,8 @@ use crate::model::decision::GateCause;
 pub(crate) struct Summary {
     /// Why the cluster's verdict is not True.
     pub(crate) cause: Option<GateCause>,
-    /// What keeps the cluster from being Ready: some causes at once, the others once they have lasted for a while.
+    /// The cause that keeps the cluster from being Ready. Some causes do so at once, the others after they have lasted for a
+    /// while.
     pub(crate) in_ready: Option<GateCause>,
     /// Whether `in_ready` keeps the cluster from being Ready at this moment.
     pub(crate) counts: bool,
@@ -19,16 +21,16 @@ pub(crate) struct Summary {
     pub(crate) alerted: u32,
     /// How many members have been PENDING for longer than the stuck threshold.
     pub(crate) stuck: u32,
-    /// The bypass that is valid now.
+    /// An operator's bypass on the cluster is valid now.
     pub(crate) bypassed: bool,
-    /// Machines for which one is valid now.
+    /// The number of machines for which an operator's bypass is valid now.
     pub(crate) bypassed_machines: u32,
     /// The control plane was never initialised.
     pub(crate) never_initialised: bool,
-    /// Listeners, pools, monitors and load balancer are ACTIVE.
+    /// The load balancer and its listeners, pools and monitors are ACTIVE.
     pub(crate) ready: bool,
-    /// Every listener is ACTIVE as of a read after the last write, and its source ranges are known.
+    /// A read after the last write showed every listener as ACTIVE, and the listeners' source ranges are known.
     pub(crate) ranges_known: bool,
-    /// All of it is as it is wanted, as of a read after the last write.
+    /// A read after the last write showed everything as it is desired.
     pub(crate) settled: bool,
 }

@@ -1,11 +1,11 @@
-//! Calls that OpenStack does not answer.
+//! Calls that OpenStack does not answer, and the pauses after them.
 
 use std::time::Instant;
 
 use crate::model::clock::{Now, Stamp};
 use capo_core::FailureClass;
 
-/// OpenStack does not answer a kind of call.
+/// OpenStack does not answer calls of one kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     pub(crate) class: FailureClass,
@@ -13,12 +13,12 @@ pub(crate) struct Trouble {
     pub(crate) since: Stamp,
     /// How many calls in a row failed.
     pub(crate) failures: u32,
-    /// No such call is made before.
+    /// No such call is made before this moment.
     pub(crate) until: Instant,
 }
 
 impl Trouble {
-    /// More than one call in a row failed. A single one may be chance: it is neither shown nor holds anything.
+    /// Whether more than one call in a row failed. A single failure may be chance, so it is not shown and holds no gate.
     pub(crate) fn is_lasting(&self) -> bool {
         self.failures >= 2
     }

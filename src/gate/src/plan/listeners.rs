@@ -1,4 +1,4 @@
-//! Listeners, pools and monitors: made one after the other, repaired, kept at their numbers.
+//! Creates listeners, pools and monitors one after the other, repairs them, and keeps their settings as desired.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use capo_core::{
     },
 };
 
-/// The page of an API server that answers 200, which is what Octavia expects, once the API server is ready.
+/// The path that health monitors request. An API server answers it with 200, which Octavia expects, once it is ready.
 const READYZ: &str = "/readyz";
 
-/// Makes what is missing, and pushes again what is broken, port by port.
+/// Creates what is missing, and sends a PUT of its own values to what is broken, port by port.
 pub(crate) fn make_or_repair(
     state: &State,
     desired: &DesiredLoadBalancer,
@@ -41,7 +41,8 @@ pub(crate) fn make_or_repair(
         })
 }
 
-/// A list comes before the first POST, because a reply may have been lost, or another process may have created the part.
+/// Creates a missing listener, pool or monitor. The lists are read before the first POST, because a reply may have been
+/// lost, or another process may have created the part.
 fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
     let missing = port.listener.is_none()
         || port.pool.is_none()
@@ -49,7 +50,7 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) ->
     if !missing {
         return None;
     }
-    // Members are written in the meantime.
+    // Members are written during this pause.
     if Trouble::is_pausing(state.reads.structure_trouble.as_ref(), now) {
         return None;
     }
@@ -57,7 +58,7 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) ->
         return Some(Todo::Structure);
     }
     if port.unseen.is_some() {
-        // The list showed it: if a newer tree still lacks it, list again.
+        // The list has shown the part. If a newer tree still does not show it, the list is read again.
         let newer = state
             .reads
             .tree
@@ -126,10 +127,10 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) ->
     )
 }
 
-/// One PUT of its own values for what is in ERROR, or PENDING for ever, under an ACTIVE load balancer. What is in ERROR all the
-/// same is replaced where nothing is lost by that.
+/// Sends one PUT of its own values to a part that is in ERROR, or that stays PENDING, under an ACTIVE load balancer. A part
+/// that is still in ERROR afterwards is replaced if nothing is lost by that.
 fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
-    // The pool first: while it is broken every member write is refused, and its push frees the listener too.
+    // The pool comes first: while it is broken Octavia refuses every write of a member, and its PUT frees the listener too.
     const ORDER: [PartKind; 3] = [PartKind::Pool, PartKind::Listener, PartKind::Monitor];
     let is_broken = |part: &&PartState| classify::part_is_broken(part, state.orphan_span());
     let kind = ORDER
@@ -137,7 +138,7 @@ fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) 
         .find(|kind| port.part(*kind).as_ref().is_some_and(is_broken))?;
     let id = port.part_id(kind)?;
     if kind == PartKind::Monitor {
-        // A monitor can't be pushed while its pool is locked.
+        // A monitor takes no PUT while its pool is locked.
         port.pool
             .as_ref()
             .filter(|pool| pool.state.provisioning == ProvisioningStatus::Active)?;
@@ -184,12 +185,12 @@ fn push(desired: &DesiredLoadBalancer, port: &Port, id: PartId) -> Change {
     }
 }
 
-/// A push that is older does not count for the present failure.
+/// How long a PUT of its own values counts for a part's present failure.
 const PUSH_LASTS: Duration = Duration::from_hours(1);
 
-/// Whether a part that stays in ERROR after a push may be deleted and made again. A pool takes its members along, and a
-/// listener the traffic, so nothing may be in the pool. Without its monitor members get traffic whatever their health is, so
-/// no machine may be leaving.
+/// Whether a part that is still in ERROR after a PUT of its own values may be deleted and created again. The deletion of a
+/// pool also deletes its members, and the deletion of a listener ends its traffic, so the pool must be empty. While there is
+/// no monitor, members get traffic whatever their health is, so no machine may be leaving.
 fn may_replace(state: &State, port: &Port, id: &PartId, now: &Now) -> bool {
     let kind = id.kind();
     let was_pushed = port
@@ -207,13 +208,13 @@ fn may_replace(state: &State, port: &Port, id: &PartId, now: &Now) -> bool {
     was_pushed && loses_nothing
 }
 
-/// No machine is being deleted.
+/// Whether no machine is being deleted.
 fn no_machine_leaves(state: &State) -> bool {
     let mut machines = state.machines.values();
     machines.all(|machine| machine.want.deletion == Deletion::No)
 }
 
-/// How the monitor of a port should check; `None` where that is left as it is.
+/// How the monitor of a port should check; `None` if its type is left as it is.
 fn wanted_type<'a>(port: &Port, desired: &'a DesiredLoadBalancer) -> Option<&'a MonitorType> {
     let is_endpoint = desired.ports.first() == Some(&port.number);
     let can_be =
@@ -227,8 +228,8 @@ fn has_other_type(port: &Port, desired: &DesiredLoadBalancer) -> bool {
     is_known && wanted_type(port, desired).is_some_and(|wanted| *wanted != port.monitor_type)
 }
 
-/// Deletes a monitor of another type than the desired one; then it is created again. As long as there is none, members
-/// get traffic whatever their health is.
+/// Deletes a monitor of another type than the desired one, which is then created again. While there is none, members get
+/// traffic whatever their health is.
 fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
     let monitor = port.monitor.as_ref()?;
     let may = port.retypes.may(now.instant) && no_machine_leaves(state);
@@ -245,7 +246,7 @@ fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) 
     on_fresh(state, now, || Some(todo))
 }
 
-/// Keeps monitors at their type and numbers, and listeners at their source ranges.
+/// Keeps the type and the timing of monitors, and the source ranges of listeners, as desired.
 pub(crate) fn keep(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
     state
         .ports
@@ -258,7 +259,7 @@ pub(crate) fn keep(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> O
         })
 }
 
-/// Whether every listener, pool and monitor is known to be as desired, as far as Octavia shows it.
+/// Whether every listener, pool and monitor is known to be as desired, in everything that Octavia shows.
 pub(crate) fn is_as_wanted(state: &State) -> bool {
     state.desired.as_ref().is_some_and(|desired| {
         state.reads.structure.is_some()

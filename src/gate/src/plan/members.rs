@@ -24,18 +24,19 @@ use capo_core::{
     octavia::{MemberUpdate, NewMember},
 };
 
-/// Puts a drained member back in service whose release was called off.
+/// Puts a drained member of a machine back in service if its release was called off.
 pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
         let MemberPlace { name, machine, .. } = place;
         let is_held = machine.waiting_since.is_some()
             && machine.stage == Stage::Serving
             && !serving::is_leaving(machine);
-        // Its release began in an earlier process, and Cluster API drains its Node once more.
+        // The release began in an earlier process, and Cluster API drains the Node once more.
         let is_missed = matches!(machine.want.deletion, Deletion::BeforeHook { .. })
             && !serving::is_leaving(machine)
             && others_in_service(state, place) == InService::None;
-        // It was drained for the release of an earlier machine of that name, or of one whose deletion was undone by hand.
+        // The member was drained for the release of an earlier machine of that name, or of a machine whose deletion was
+        // undone by hand.
         let stays = machine.want.deletion == Deletion::No;
         if !is_held && !is_missed && !stays && !serving::is_last_api_server(state, machine) {
             return None;
@@ -44,12 +45,12 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         if !member.is_drained_by_us() || member.provisioning.is_pending() && member.lost.reads < 3 {
             return None;
         }
-        // Octavia fails to put it back: that is tried as often as a repair.
+        // An attempt to put the member back has failed in Octavia. It is repeated as often as a repair.
         if member.provisioning == ProvisioningStatus::Error && !place.slot.attempts.may(now.instant)
         {
             return None;
         }
-        // An earlier process drained it. It goes back into service only if it is needed.
+        // An earlier process drained the member. It goes back into service only if it is needed.
         let needed = state.releasing.as_ref() != Some(name)
             || matches!(machine.others, Some(Others::None(..)))
             || is_unanswered(state, machine, now);
@@ -71,7 +72,7 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// No reply that counts comes through the endpoint while the machine is in service.
+/// Whether no reply that counts comes through the endpoint while the machine is in service.
 fn is_unanswered(state: &State, machine: &Machine, now: &Now) -> bool {
     matches!(
         proof::current_reach(state, machine, now),
@@ -79,7 +80,7 @@ fn is_unanswered(state: &State, machine: &Machine, now: &Now) -> bool {
     )
 }
 
-/// Enables a member that joined with admin state down.
+/// Enables a member that was created disabled.
 pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
         let member = place.member().filter(|member| member.is_joining())?;
@@ -102,7 +103,8 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// A member that joined may get clients: its API server is up, or no other member gets them.
+/// Whether a member that was created disabled may get clients: the gates are not enforced, its API server is up, or no other
+/// member gets them.
 pub(crate) fn may_enable(state: &State, place: MemberPlace<'_>, now: &Now) -> bool {
     state.settings.mode != GateMode::Enforce
         || serving::is_known_to_be_up(state, place.machine, now)
@@ -112,7 +114,7 @@ pub(crate) fn may_enable(state: &State, place: MemberPlace<'_>, now: &Now) -> bo
         || is_enabled_elsewhere(state, place)
 }
 
-/// No monitor tells whether the machine serves this port, its Node has joined, and its member of another port is enabled.
+/// Whether no monitor tells if the machine serves this port, its Node has joined, and its member of another port is enabled.
 fn is_enabled_elsewhere(state: &State, place: MemberPlace<'_>) -> bool {
     let machine = place.machine;
     let mut members = machine.slots.iter().zip(&state.ports).enumerate();
@@ -128,12 +130,12 @@ fn is_enabled_elsewhere(state: &State, place: MemberPlace<'_>) -> bool {
         })
 }
 
-/// Whether another member of a port gets clients, as far as was read.
+/// Whether another member of a port gets clients, according to the last reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InService {
     /// Another member gets clients.
     Some,
-    /// The list that shows which member is disabled was not read yet.
+    /// The list that shows which members are disabled was not read yet.
     Unread,
     /// No other member gets clients.
     None,
@@ -149,7 +151,7 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
         let is_up = if monitored {
             member.operating == OperatingStatus::Online
         } else {
-            // Nothing else tells it from a machine whose API server never started.
+            // Nothing but the Node distinguishes the machine from one whose API server never started.
             let has_started = machine.want.has_node || !machine.want.admitted;
             has_started && machine.want.node != Health::Bad
         };
@@ -157,8 +159,8 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
     })
 }
 
-/// Whether another machine of those that count has an ACTIVE member there that was neither disabled nor drained when it was
-/// read.
+/// Whether another machine for which `counts` holds has an ACTIVE member on the port that was neither disabled nor drained
+/// when it was read.
 fn others_enabled(
     state: &State,
     place: MemberPlace<'_>,
@@ -189,7 +191,7 @@ fn without(tags: &[String], tag: &str) -> Vec<String> {
     tags.iter().filter(|kept| *kept != tag).cloned().collect()
 }
 
-/// Drains and removes the members of machines that leave.
+/// Drains and deletes the members of machines that leave.
 pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
     places(state)
         .filter(|(place, _)| serving::is_leaving(place.machine))
@@ -253,7 +255,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
         })
 }
 
-/// Makes members that are expected and missing.
+/// Creates members that are expected and missing.
 pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
         let MemberPlace {
@@ -276,16 +278,16 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
             return None;
         }
         let others = match others_in_service(state, place) {
-            // The others may have come up since the last read, which is minutes old as a rule. If they have not, the next
-            // read enables this one.
+            // The other members may have come up since the last read, which is minutes old as a rule. If they have not, the
+            // new member is enabled after the next read.
             InService::None if !state.is_fresh(now) => others_enabled(state, place, |_, _| true),
             others => others,
         };
         let down = match others {
             _ if state.settings.mode != GateMode::Enforce => false,
-            // Octavia may go on showing a member ONLINE for a while whose server is known to be down.
+            // Octavia may go on showing a member ONLINE for a while although its server is known to be down.
             _ if serving::is_last_api_server(state, machine) => false,
-            // It is no newcomer: it served until its member was removed for a release that was called off.
+            // The machine is no newcomer: it served until its member was removed for a release that was called off.
             _ if machine.restoring && !serving::is_unhealthy(machine) => false,
             InService::Unread => return None,
             InService::Some => true,
@@ -318,8 +320,8 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
     })
 }
 
-/// The machine's member is absent although the machine is held. Perhaps an earlier process removed it for a release that
-/// continues. The member comes back if no other one serves, or if that stays unknown for long.
+/// Whether the machine's member may be absent because an earlier process removed it for a release that continues, although
+/// the machine is held. The member comes back if no other machine serves, or if that stays unknown for long.
 fn is_being_released(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> bool {
     let Some(since) = machine.waiting_since else {
         return false;

@@ -1,5 +1,5 @@
-//! Chooses the next call to Octavia, or none. Reads that are due come first, then what a release waits
-//! for, then the one write that matters most, then reads of what the tree lacks.
+//! Chooses the next call to Octavia, if any. Reads that are due come first, then what a release waits for, then the most
+//! important write, then reads of what the tree does not show.
 
 pub(crate) mod listeners;
 pub(crate) mod members;
@@ -65,8 +65,8 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
     });
 }
 
-/// The priority of a call. Only a call for which a gate waits right now has the gates' priority: if every call had it, it
-/// would mean nothing.
+/// The priority of a call. Only a call for which a gate waits at this moment has the priority of gates. If every call had
+/// it, it would have no effect.
 pub(crate) fn priority_of(state: &State, purpose: &Purpose) -> Priority {
     let gate = match purpose {
         Purpose::Write(write) => gate_waits_for(state, write),
@@ -89,7 +89,7 @@ pub(crate) fn priority_of(state: &State, purpose: &Purpose) -> Priority {
     }
 }
 
-/// The next read may open a gate of this machine.
+/// Whether the next read may open a gate of this machine.
 fn is_short_of_a_read(machine: &Machine) -> bool {
     let settles = |decision: &GateDecision| {
         matches!(
@@ -112,7 +112,7 @@ fn is_short_of_a_read(machine: &Machine) -> bool {
     settles(&gates.admission) || settles(&gates.release) || settles(&gates.finalizer)
 }
 
-/// A gate can't open before this write is done.
+/// Whether a gate can't open before this write is done.
 fn gate_waits_for(state: &State, write: &Write) -> bool {
     match write {
         Write::MakePart { .. } | Write::Attach { .. } => true,
@@ -184,7 +184,7 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
     if desired.cluster.cluster_deleting {
         return None;
     }
-    // What the tree lacks.
+    // Reads of what the tree does not show.
     if state.reads.structure_due
         && let Some(call) = structure()
     {
@@ -204,7 +204,7 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
     })
 }
 
-/// The tree, and with it the members' lists that the same decision waits for.
+/// Reads the tree, and with it the lists of members on which the same decision depends.
 fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
     let pools: Vec<(u16, PoolId)> = state
         .ports
@@ -260,7 +260,7 @@ fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option
         .or_else(|| listeners::keep(state, desired, now))
 }
 
-/// Probes API servers at their own addresses, where the answers decide something.
+/// Probes API servers at their own addresses if a decision depends on the answers.
 fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     if !state.reads.probes_wanted {
         return;

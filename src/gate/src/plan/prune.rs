@@ -1,4 +1,5 @@
-//! Removes members that are left over: of machines that are gone, and at addresses that their machines no longer have.
+//! Deletes members that are left over: those of machines that are gone, and those at addresses that their machines no longer
+//! have.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::{
 };
 use capo_core::ProvisioningStatus;
 
-/// Removes members whose machines are confirmed gone.
+/// Deletes members whose machines are confirmed gone.
 pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
     state.ports.iter().find_map(|port| {
         let pool = port.pool.as_ref()?;
@@ -60,8 +61,8 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// Two reads have shown the member at an address that its machine does not have, and the machine has an ACTIVE one at the
-/// right address, or is leaving.
+/// Whether two reads have shown the member at an address that its machine does not have, and the machine has an ACTIVE
+/// member at its own address or is leaving.
 fn is_replaced(state: &State, machine: &str, left_over: &Member, port: &Port) -> bool {
     let owner = state
         .machines
@@ -85,10 +86,10 @@ fn is_replaced(state: &State, machine: &str, left_over: &Member, port: &Port) ->
         && (is_active || serving::is_leaving(owner))
 }
 
-/// How long a machine's absence counts, and how soon it is looked up again.
+/// How long the absence of a machine counts, and after how long it is looked up again.
 pub(crate) const LOOKUP_AGAIN: Duration = Duration::from_mins(1);
 
-/// Looks up the machines of members whose names have our prefix and whose machine is not known.
+/// Looks up the machines of members whose names have our prefix but whose machine was not handed over.
 pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let mut gone = state
         .ports
@@ -130,7 +131,7 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     state.lookups = lookups;
 }
 
-/// A lookup has shown a moment ago that no such machine exists.
+/// Whether a lookup has shown no longer than [`LOOKUP_AGAIN`] ago that no such machine exists.
 pub(crate) fn is_confirmed_gone(state: &State, machine: &str, now: &Now) -> bool {
     state.lookups.get(machine).is_some_and(|lookup| {
         lookup.absent && !lookup.under_way && now.since(lookup.sent) <= LOOKUP_AGAIN + FRESH

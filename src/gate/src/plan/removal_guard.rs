@@ -1,4 +1,4 @@
-//! The last member of a port that may serve is removed only where its gate is open.
+//! Prevents the removal of the last member of a port that may serve while its gate is not open.
 
 use crate::{
     decide::serving,
@@ -14,9 +14,9 @@ use crate::{
 };
 use capo_core::{ObjectName, ProvisioningStatus};
 
-/// Whether a member may be removed. One that is ACTIVE or may serve needs another one that may serve beside it. The last of
-/// its port is removed only where an always-open rule or the bypass opened its gate, or where its Machine is deleting
-/// without our hook.
+/// Whether a member may be removed. A member that is ACTIVE or may serve needs another one on its port that may serve. The
+/// last one is removed only if an always-open rule or a bypass opened the gate, or if the Machine is being deleted without
+/// our hook.
 pub(crate) fn may_remove(
     state: &State,
     owner: Option<(&ObjectName, &Machine)>,
@@ -59,7 +59,8 @@ pub(crate) fn may_remove(
         return true;
     }
     let Some((_, machine)) = owner else {
-        // Its machine is gone. What reaches its address now is a machine that was never admitted and waits for it to go.
+        // The member's machine is gone. What reaches its address now is a machine that was never admitted and waits until
+        // the member is removed.
         return state.machines.values().any(|machine| {
             machine.want.address.is_some()
                 && machine.want.address == victim.address
@@ -71,7 +72,7 @@ pub(crate) fn may_remove(
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {
             machine.gates.release.is_open() && machine.stage == Stage::Serving
         }
-        // For a repair the machine must never have been admitted and serve nothing, as in the always-open rules.
+        // Before a repair, the machine must never have been admitted and must serve nothing, as in the always-open rules.
         Deletion::No | Deletion::BeforeHook { .. } | Deletion::AfterHook { .. } => {
             !machine.may_be_admitted()
                 && matches!(

@@ -13,7 +13,7 @@ use crate::{
 };
 use capo_core::{ProvisioningStatus, octavia::MemberUpdate};
 
-/// Repairs members that are in ERROR or PENDING for ever, one at a time.
+/// Repairs members that are in ERROR or stay PENDING, one at a time.
 pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
     let is_replacing = |machine: &Machine| {
         let mut slots = machine.slots.iter();
@@ -21,7 +21,7 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
             slot.member.is_none() && slot.deleted.is_some() && !slot.is_backing_off(now.instant)
         })
     };
-    // A replacement that can't be completed at the moment holds up no other one.
+    // A replacement that can't be completed at the moment does not hold up another one.
     let replacing = state.machines.values().any(|machine| {
         !serving::is_not_needed(state, machine)
             && !machine.want.paused
@@ -61,7 +61,7 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// Whether a broken member is deleted and created again, instead of pushed again.
+/// Whether a broken member is deleted and created again instead of getting a PUT of its own values.
 fn should_replace(state: &State, place: MemberPlace<'_>, now: &Now) -> bool {
     if place.machine.may_be_admitted() {
         return place.slot.put_tried

@@ -1,4 +1,4 @@
-//! The requests through the endpoint that the proof is short of.
+//! The requests through the endpoint that a proof still needs.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use capo_core::Endpoint;
 /// The pause between an answer and the next request to that port.
 pub(crate) const GAP: Duration = Duration::from_millis(40);
 
-/// Sends what is due: one request to a port at a time.
+/// Sends the requests that are due: at most one at a time to each port.
 pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let Some(mut proof) = state.proof.take() else {
         return;
@@ -45,7 +45,7 @@ pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     state.proof = Some(proof);
 }
 
-/// The request to one port; `None` while the endpoint is not known.
+/// The request to one port; `None` while the endpoint is unknown.
 fn request(state: &State, index: usize) -> Option<EndpointRequest> {
     let endpoint = state.desired.as_ref()?.cluster.endpoint.clone()?;
     if index == 0 {

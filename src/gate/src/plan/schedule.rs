@@ -17,20 +17,20 @@ use capo_core::{Provider, ProvisioningStatus};
 
 /// How often API servers are probed while their answers are wanted.
 pub(crate) const PROBE_GAP: Duration = Duration::from_secs(5);
-/// The same for an API server whose members wait for its start: they should be enabled before `KubeadmControlPlane` deletes the
-/// next machine, whose release would have to wait for that operation.
+/// How often an API server is probed whose members wait for its start. They should be enabled before `KubeadmControlPlane`
+/// deletes the next machine, whose release would otherwise have to wait for that operation.
 pub(crate) const JOINING_PROBE_GAP: Duration = Duration::from_secs(1);
 /// How often the worker steps while it waits for health, although nothing else happens.
 const HEALTH_TICK: Duration = Duration::from_secs(1);
-/// How long after a slow answer the next read is due.
+/// After an answer that took longer than the gap: how long the next read waits, so that another call can be made first.
 const TURN: Duration = Duration::from_millis(500);
-/// How soon after a read another one is made that a gate waits for: not in a hot loop.
+/// How soon after a read the next one is made if a gate waits for it. The pause prevents a hot loop.
 const AT_ONCE: Duration = Duration::from_millis(250);
-/// How soon something implausible is read again.
+/// How soon an implausible read is repeated.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Starts or ends the ladder of ever wider gaps, according to whether anything is settling, and says when the
-/// next read of the tree is due; `None` before the first one: at once.
+/// Starts or ends the ladder, which is a series of ever wider gaps, depending on whether anything is settling. Returns when
+/// the next read of the tree is due; `None` before the first read, which is due at once.
 pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
     match (is_unsettled(state), &state.reads.ladder) {
         (true, None) => {
@@ -39,7 +39,7 @@ pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
         (false, Some(_)) => state.reads.ladder = None,
         _ => {}
     }
-    // The widest gap since the last read, so that an event that shortens the gap does not make that read stale.
+    // The widest gap that applied since the last read, so that an event that shortens the gap does not make that read stale.
     let read = state.reads.tree.map(|read| read.instant);
     let gap = gap(state);
     let interval = if state.reads.interval_after == read {
@@ -49,12 +49,12 @@ pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
     };
     state.reads.interval_after = read;
     state.reads.interval = interval;
-    // A read that takes longer than the gap is the interval.
+    // If a read takes longer than the gap, its duration counts as the interval.
     state.reads.stale_after = interval.max(state.reads.waited).saturating_mul(3);
     due(state, gap)
 }
 
-/// Something is changing, or is to change.
+/// Whether something is changing, or is to be changed.
 pub(crate) fn is_unsettled(state: &State) -> bool {
     if state.reads.tree.is_none() || state.balancer.is_absent() {
         return false;
@@ -118,7 +118,7 @@ pub(crate) fn gap(state: &State) -> Duration {
     }
 }
 
-/// The gap after `reads` reads, the last of them `elapsed` after the operation was sent.
+/// The gap after `reads` reads, if the last of them was made `elapsed` after the operation was sent.
 pub(crate) fn ladder_gap(
     schedule: &Schedule,
     provider: Provider,
@@ -151,19 +151,21 @@ pub(crate) fn ladder_gap(
 fn due(state: &State, gap: Duration) -> Option<Instant> {
     let tried = state.reads.tried?;
     if let Some(trouble) = &state.trouble {
-        // The next call comes when the pause is over, however long the gap would be.
+        // The next call is made when the pause is over, however long the gap would be.
         return Some(trouble.until);
     }
     let base = state
         .reads
         .ladder
         .map_or(tried, |ladder| tried.max(ladder.start));
-    // The first gap is just longer than the shortest operation: a shorter one costs a call, and a longer one is waited for.
+    // The first gap is just longer than the shortest operation: a shorter gap would cost an additional call, and a longer
+    // one would delay the gate.
     let is_first = state.reads.ladder.is_some_and(|ladder| ladder.reads == 0);
     let factor = if is_first { 1.0 } else { state.reads.factor };
     let mut gap = gap.mul_f64(factor.clamp(0.5, 1.5));
     if state.reads.wanted || state.reads.nudged {
-        // What Octavia is still changing is read soon anyway; what it has changed is read at once, but never in a hot loop.
+        // What Octavia is still changing is read again soon in any case. What it has changed is read at once, but not in a
+        // hot loop.
         let soon = if state.reads.ladder.is_some() && !has_applied_all(state) {
             SOON
         } else {
@@ -171,20 +173,20 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         };
         gap = gap.min(soon);
     }
-    // Where an answer takes longer than the gap, another call comes before the next read. Otherwise only reads would ever be
-    // sent.
+    // If an answer takes longer than the gap, the next read is delayed so that another call can be made before it. Otherwise
+    // only reads would ever be sent.
     if state.reads.waited >= gap {
         gap = state.reads.waited + TURN;
     }
     base.checked_add(gap)
 }
 
-/// The last read shows that no operation of Octavia is under way.
+/// Whether the last read shows that Octavia is not executing an operation.
 fn has_applied_all(state: &State) -> bool {
     state.balancer.is_active() && state.read_after_write()
 }
 
-/// When to step again if nothing else happens, the next read being due at `due`.
+/// When to step again if nothing else happens and the next read is due at `due`.
 pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<Instant> {
     let mut alarm: Option<Instant> = None;
     let mut at = |moment: Option<Instant>| {
@@ -236,7 +238,7 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
         at(proof.began.checked_add(window));
         at(proof.began.checked_add(window * 3));
     }
-    // What was read turns stale while a call hangs.
+    // The last read becomes stale at this time even while a call hangs.
     at(state.reads.tree.and_then(|read| {
         read.instant
             .checked_add(state.reads.stale_after.max(state.fresh_for()) + Duration::from_millis(1))

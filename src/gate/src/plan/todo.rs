@@ -11,18 +11,18 @@ use crate::model::{
 };
 use capo_core::{ObjectName, ProvisioningStatus, ids::PoolId, octavia::MemberUpdate};
 
-/// What is to be done next inside a load balancer.
+/// The next thing to do inside a load balancer.
 #[derive(Debug)]
 pub(crate) enum Todo {
-    /// This write.
+    /// Make this write.
     Write(Write, Change),
-    /// A list of listeners and pools, before something is made.
+    /// List listeners and pools, before one of them is created.
     Structure,
-    /// A newer read of the tree, before something is removed or repaired.
+    /// Read the tree again, before something is removed or repaired.
     Tree,
 }
 
-/// The tree is fresh enough to remove or repair something on; else a newer one is to be read.
+/// Returns what `todo` returns if the tree is fresh enough to remove or repair something, and a read of the tree otherwise.
 pub(crate) fn on_fresh(
     state: &State,
     now: &Now,
@@ -35,7 +35,7 @@ pub(crate) fn on_fresh(
     }
 }
 
-/// A machine's place in a pool that takes writes.
+/// A machine's place in a pool that accepts writes.
 #[derive(Clone, Copy)]
 pub(crate) struct MemberPlace<'a> {
     pub(crate) name: &'a ObjectName,
@@ -60,7 +60,7 @@ impl<'a> MemberPlace<'a> {
     }
 }
 
-/// Every machine's places, in pools that take writes now.
+/// The places of every machine, in pools that accept writes at the moment.
 pub(crate) fn places(state: &State) -> impl Iterator<Item = (MemberPlace<'_>, &PoolId)> {
     state
         .machines
@@ -99,7 +99,7 @@ pub(crate) fn delete(place: &MemberPlace<'_>, pool: &PoolId, member: &Member) ->
     )
 }
 
-/// A PUT of the member's own name, and of what `update` sets besides.
+/// A PUT of the member's own name and of the fields that are set in `update`.
 pub(crate) fn update(pool: &PoolId, member: &Member, update: MemberUpdate) -> Change {
     Change::UpdateMember {
         pool: pool.clone(),

@@ -16,8 +16,8 @@ use crate::{
 };
 use capo_core::ObjectName;
 
-/// Whether the call under way would still be made. A call waits for the request budget for up to a minute, and a write must
-/// not be sent when the cluster was paused or the release was called off in the meantime.
+/// Whether the call under way would still be made now. A call may wait for the request budget for up to a minute, and a
+/// write must not be sent if the cluster was paused or the release was called off in the meantime.
 pub fn is_call_wanted(state: &State) -> bool {
     let Some(call) = &state.call else {
         return false;
@@ -70,7 +70,7 @@ fn is_operation_wanted(state: &State, machine: &Machine, port: u16, operation: O
         }
 }
 
-/// There still is a reason to enable a member that joined.
+/// Whether there still is a reason to enable a member that was created disabled.
 fn may_be_enabled(state: &State, machine: &ObjectName, port: u16) -> bool {
     let Some(now) = &state.last_step else {
         return false;
@@ -79,7 +79,7 @@ fn may_be_enabled(state: &State, machine: &ObjectName, port: u16) -> bool {
     places(state).any(|(place, _)| is_there(place) && may_enable(state, place, now))
 }
 
-/// The machine's member of a port is to be replaced.
+/// Whether the machine's member of a port is to be replaced.
 fn is_broken(state: &State, machine: &Machine, number: u16) -> bool {
     let mut slots = machine.slots.iter().zip(&state.ports);
     slots.any(|(slot, port)| {

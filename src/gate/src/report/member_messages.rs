@@ -1,4 +1,4 @@
-//! The sentences about members: which one is in the way, which one does not serve, and why.
+//! The sentences about members: which member has a machine's address, which machine does not serve, and why.
 
 use crate::{
     decide::{classify, serving},
@@ -27,7 +27,7 @@ pub(crate) fn member_class(port: u16, class: Class) -> String {
     format!("Its member on port {port} {text}")
 }
 
-/// Which member is in a machine's way, by name.
+/// Which other member has the machine's address, or its name and address, as a sentence.
 pub(crate) fn foreign(state: &State, machine: &Machine, number: u16) -> String {
     let found = state
         .ports
@@ -94,7 +94,7 @@ pub(crate) fn machines_in(state: &State, port: u16, class: Class) -> String {
     format!("{}: {text}", names.join(", "))
 }
 
-/// The refusals of a port's members by Octavia.
+/// What Octavia has refused about the members of a port.
 pub(crate) fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -> String {
     let index = state.ports.iter().position(|known| known.number == port);
     let refusal = state
@@ -111,7 +111,7 @@ pub(crate) fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -
     )
 }
 
-/// Each other machine, and why it does not serve, or not yet.
+/// Each other machine, and why it does not serve the port, or not yet.
 pub(crate) fn others(state: &State, leaving: &ObjectName, number: u16) -> String {
     let Some((index, port)) = state
         .ports

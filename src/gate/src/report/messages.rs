@@ -17,7 +17,7 @@ use crate::{
 };
 use capo_core::ObjectName;
 
-/// What a held release stops besides, and how the operator ends it.
+/// What a held release stops as well, and how an operator ends the hold.
 pub(crate) fn while_held(state: &State) -> String {
     let cluster = state.cluster();
     let others = if cluster.is_some_and(|cluster| cluster.kubeadm_control_plane) {
@@ -31,7 +31,7 @@ pub(crate) fn while_held(state: &State) -> String {
     )
 }
 
-/// What the gates would hold if they were enforced, as a subordinate clause; empty where they are, or hold
+/// What the gates would hold if they were enforced, as a subordinate clause. Empty if they are enforced or would hold
 /// nothing.
 pub(crate) fn observed(state: &State, name: &ObjectName, machine: &Machine) -> String {
     [
@@ -50,14 +50,14 @@ pub(crate) fn observed(state: &State, name: &ObjectName, machine: &Machine) -> S
     .unwrap_or_default()
 }
 
-/// What the operator wrote, as a subordinate clause; empty if nothing.
+/// The operator's annotations, as a subordinate clause; empty if there are none.
 pub(crate) fn operator(state: &State, machine: Option<&Machine>, now: &Now) -> String {
     precedence::override_text(precedence::overrides(state, machine), now.wall)
         .map(|text| format!("; {text}"))
         .unwrap_or_default()
 }
 
-/// How long PENDING lasts, as a text that changes at the thresholds only.
+/// How long members have been PENDING, as a text that changes at the thresholds only.
 pub(crate) fn delay(state: &State) -> &'static str {
     if state.summary.stuck > 0 {
         "; stuck"
@@ -190,7 +190,7 @@ pub(crate) fn cause(
     }
 }
 
-/// Why Octavia does not take the machine's members out of service, as a subordinate clause; empty where it does.
+/// Why Octavia does not take the machine's members out of service, as a subordinate clause; empty if it does.
 fn refusal_of(machine: Option<(&ObjectName, &Machine)>) -> String {
     let slots = machine.into_iter().flat_map(|(_, machine)| &machine.slots);
     slots

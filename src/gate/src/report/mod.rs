@@ -1,5 +1,5 @@
-//! Makes the findings of a state, for controllers, metrics and the command line. Their texts have no counters and no ages,
-//! so that they are stable while nothing changes.
+//! Makes the findings from a state, for controllers, metrics and the command line. Their texts contain no counters and no
+//! ages, so that they do not change while nothing else changes.
 
 mod member_messages;
 mod messages;
@@ -43,7 +43,7 @@ pub fn report(state: &State, now: &Now) -> Findings {
         members.extend(others);
     }
     members.retain(|member| member.id.is_some() || !member.message.is_empty());
-    // A stable sort: a machine's own member stays before another one of its name.
+    // The sort is stable, so that a machine's own member stays before another member of the same name.
     members.sort_by(|a, b| (&a.machine, a.port).cmp(&(&b.machine, b.port)));
     let machines = state
         .machines
@@ -209,7 +209,7 @@ fn machine_verdict(
     let cause = held
         .or(blind)
         .or_else(|| admission::members_lack(state, machine).map(|lack| leaving.unwrap_or(lack)));
-    // The condition of a machine that waits has to show what it holds up, and how the operator ends that.
+    // The condition of a machine that waits has to show what the hold stops as well, and how an operator ends it.
     let while_held = match gates.release {
         GateDecision::Held(cause) if cause != GateCause::Paused => messages::while_held(state),
         _ => String::new(),

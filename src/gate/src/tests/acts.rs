@@ -13,7 +13,7 @@ use crate::{
 };
 use capo_core::{FailureClass, GateOverride, ProvisioningStatus};
 
-/// The number of the machine that gets the address of machine n after it is n and this.
+/// The machine that gets the address of machine n after n is gone has the number n plus this.
 const REUSED: u8 = 10;
 
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(crate) enum Act {
     Bypass(u8),
     Pause,
     Resume,
-    /// One machine is paused, or no longer.
+    /// A machine is paused if it is not, and resumed if it is.
     PauseMachine(u8),
     Restart,
     Fates(Vec<Fate>),
@@ -39,10 +39,10 @@ pub(crate) enum Act {
     OperatorRemoves(u8),
     Routable(bool),
     Latency(u64),
-    /// How many milliseconds calls wait for the request budget.
+    /// The time in milliseconds for which calls wait for the request budget.
     QueueWait(u64),
     Lag(u64),
-    /// The credentials lead to another project, or to the cluster's own again.
+    /// The credentials lead to another project (true) or to the cluster's own project again (false).
     Elsewhere(bool),
     /// A stranger's API server starts or stops answering the manager at the address of a machine.
     Stranger(u8),
@@ -51,15 +51,15 @@ pub(crate) enum Act {
     Vanish(u8),
     /// A machine of another name gets the address of a machine that is gone.
     Reuse(u8),
-    /// The manager finds something else at the endpoint.
+    /// What the manager finds at the endpoint from here on.
     Endpoint(AtEndpoint),
-    /// Cluster API reaches the API servers, or reaches them no longer.
+    /// Cluster API reaches the API servers (true) or reaches them no longer (false).
     Connected(bool),
-    /// The data path begins or ceases to send the traffic of a member nowhere, whatever Octavia says.
+    /// The data path starts or stops dropping the traffic of a member, whatever Octavia shows.
     Swallow(u8),
 }
 
-/// What may be found at the endpoint, except for a proof that is made to lie.
+/// What the manager may find at the endpoint, except for a server that makes a proof lie.
 fn at_endpoint() -> impl Strategy<Value = AtEndpoint> {
     prop_oneof![
         Just(AtEndpoint::LoadBalancer),
@@ -167,7 +167,7 @@ pub(crate) fn play(world: &mut World, act: Act) {
                 .get(&name)
                 .is_some_and(|node| matches!(node.want.deletion, Deletion::AfterHook { .. }));
             if is_after {
-                // The API server runs on until the control plane provider removes its etcd member.
+                // The API server goes on running until the control plane provider removes its etcd member.
                 world.later(Duration::from_mins(2), Todo::Unhook(name));
             }
         }
@@ -231,7 +231,8 @@ pub(crate) fn play(world: &mut World, act: Act) {
             let name = machine_name(index);
             let known = world.nodes.get(&name).is_some_and(|node| node.gone);
             if known {
-                // A new machine may take the name later. A cache that is behind tells of the old one's end before.
+                // A new machine may take the name later. A cache that is behind reports the end of the old machine before
+                // that.
                 world.hand_over(&name);
                 world.nodes.remove(&name);
             }
@@ -264,7 +265,7 @@ pub(crate) fn play(world: &mut World, act: Act) {
     }
 }
 
-/// The controllers notice where the credentials lead, for the load balancer and for every server.
+/// The controllers notice which project the credentials lead to, for the load balancer and for every server.
 pub(crate) fn lead(world: &mut World, elsewhere: bool) {
     world.elsewhere = elsewhere;
     world.hand_over_load_balancer();

@@ -23,18 +23,18 @@ use crate::{
 };
 use capo_core::{Lookup, OperatingStatus};
 
-/// What the list says of a machine that waits at the hook.
+/// What the always-open rules decide about a machine that waits at the hook.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Open(GateCause),
-    /// A newer read will tell.
+    /// A newer read is needed to decide.
     ReadFirst,
-    /// More time will show it.
+    /// More time is needed to decide.
     TooEarly,
     Nothing,
 }
 
-/// Two machines without a health monitor; the first one is admitted and waits, read a moment ago.
+/// Two machines without a health monitor, read a moment ago. The first one is admitted and waits.
 pub(crate) fn world() -> World {
     waiting(false)
 }
@@ -163,7 +163,7 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
     };
     let open = Said::Open(GateCause::NeverServed);
     assert_eq!(case(true, false, true, true), Said::Nothing);
-    // The gate was open: that it was admitted may not have come round yet.
+    // The gate was open, so Cluster API may have admitted the machine even if this process was not told yet.
     assert_eq!(case(false, true, true, true), Said::Nothing);
     assert_eq!(case(false, false, true, true), open);
     assert_eq!(case(false, false, true, false), Said::TooEarly);
@@ -206,7 +206,7 @@ fn a_control_plane_that_was_never_initialised() {
         }),
         Certainty::No
     );
-    // With a CA it is to be asked first.
+    // With a CA the API server has to be probed first.
     assert_eq!(
         case(&|state| {
             state.desired.as_mut().unwrap().cluster.ca_pem = Lookup::Found("pem".to_owned());

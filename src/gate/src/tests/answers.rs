@@ -60,8 +60,8 @@ fn the_jitter_is_within_the_share_that_is_set() {
     }
 }
 
-/// How many failures in a row are known after this answer of the tree, of the list of a port's members, of the structure; each
-/// had failed three times before.
+/// How many failures in a row the state counts after this answer: of the tree, of the list of a port's members, of the
+/// structure. Before the answer each had failed three times.
 fn failures(purpose: Purpose, answer: Answered) -> [u32; 3] {
     let (state, _) = answered(
         purpose,
@@ -322,7 +322,7 @@ fn the_lists_of_members_are_read_again_in_a_load_balancer_that_does_not_settle_f
         assert!(!state.ports[1].members_due);
         state.ports[0].members_due
     };
-    // From --member-warn-after on, every 90 s.
+    // It is due from --member-warn-after on, every 90 s.
     assert!(is_due(120, 90));
     assert!(!is_due(119, 90) && !is_due(120, 89));
 }

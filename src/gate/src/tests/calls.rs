@@ -1,4 +1,4 @@
-//! What the world does with effects.
+//! How the world carries out effects.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -22,7 +22,7 @@ impl World {
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Call { id, call, .. } if self.queue_wait.is_zero() => {
-                // As the worker does before it sends the call.
+                // The worker makes the same check before it sends the call.
                 if is_call_wanted(&self.state) {
                     self.call(id, call);
                 } else {
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// What comes back through the endpoint: the load balancer hands each connection to the next member in rotation.
+    /// The reply to a request through the endpoint. The load balancer hands each connection to the next member in rotation.
     fn answer(&mut self, request: &EndpointRequest) -> EndpointResult {
         let result = self.result(request);
         if !matches!(result, Err(EndpointFailure::TimedOut(_))) {
@@ -128,7 +128,7 @@ impl World {
         if up.is_empty() {
             return Err(EndpointFailure::Closed);
         }
-        // OVN chooses by a hash of the connection, the amphora one after the other.
+        // OVN chooses a member by a hash of the connection, the amphora chooses the members in turn.
         let turn = if self.model.ovn {
             let mixed = self.tally.requests.wrapping_mul(0x9E37_79B9);
             (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA6B) >> 13

@@ -1,4 +1,4 @@
-//! The canonical text of a world, in which every moment is an age, and its hash.
+//! The canonical text of a world and its hash. In the text every moment is an age.
 
 use std::{
     fmt::{self, Write},
@@ -22,7 +22,8 @@ enum Place {
     BeforeNanoseconds(i64),
 }
 
-/// Nothing that is decided asks whether a moment is further away: older reads are stale, longer holds are over.
+/// Moments that are further away are treated alike, because no decision depends on how far away they are: older reads are
+/// stale, and longer holds are over.
 const FAR: i64 = 16 * 60 * 1_000;
 
 impl Canonical {
@@ -32,7 +33,7 @@ impl Canonical {
             now: 0,
             place: Place::Elsewhere,
         };
-        // Its own text tells what the clock shows.
+        // The text of the present moment shows what the clock shows.
         writer.now = i64::MIN;
         writer.write(&now);
         writer
@@ -90,7 +91,7 @@ fn moments_are_written_as_ages() {
     );
 }
 
-/// A hash of everything that decides what a world does next. Worlds with the same hash are gone through once.
+/// A hash of everything on which the world's next steps depend. Of worlds with the same hash, only one is explored.
 pub(crate) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
     let mut text = Canonical::new(world.now);
     let model = &world.model;
@@ -129,7 +130,7 @@ pub(crate) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
     hash(1) << 64 | hash(2)
 }
 
-/// Members are called by number in the order in which they are named.
+/// Replaces the ids of members by numbers, in the order of their first appearance.
 fn renumbered(text: &str) -> String {
     const ID: &str = "\"member-";
     let mut known: Vec<&str> = Vec::new();

@@ -29,13 +29,14 @@ impl World {
         self.nodes.get_key_value(&ObjectName::new("n", name))
     }
 
-    /// Admitted, as far as this process was told or has caused it.
+    /// Whether the machine is admitted, as far as this process was told or has caused it.
     fn is_admitted(&self, name: &ObjectName) -> bool {
         let told = self.state.machines.get(name);
         self.offered.contains(name) || told.is_some_and(|machine| machine.want.admitted)
     }
 
-    /// A monitor that tells the truth has said so for long enough to be believed. Octavia checks no member that is disabled.
+    /// Whether a truthful monitor has shown the member as ONLINE for long enough to be believed. Octavia does not check a
+    /// disabled member.
     fn is_known_to_serve(&self, member: &ModelMember) -> bool {
         let up = self.model.up.get(&member.address);
         self.model.monitors
@@ -45,14 +46,14 @@ impl World {
             && up.is_some_and(|up| self.now - *up > Duration::from_mins(5))
     }
 
-    /// Its API server is up for longer than any read is old.
+    /// Whether the member's API server has been up for longer than any read is old.
     fn has_been_up(&self, member: &ModelMember) -> bool {
         let up = self.model.up.get(&member.address);
         let is_dark = self.model.dark_port == Some(member.port);
         !is_dark && up.is_some_and(|up| self.now - *up > Duration::from_mins(11))
     }
 
-    /// What may be written, on what was read last.
+    /// Checks that a change is allowed by what was read last.
     pub(crate) fn check_write(&self, change: &Change) {
         if self.desired.cluster.paused {
             self.fail("a write while paused");
@@ -77,7 +78,7 @@ impl World {
         }
     }
 
-    /// Whether the member has the name of a machine that is paused, as this process was told.
+    /// Whether the member has the name of a machine of which this process was told that it is paused.
     fn is_of_paused_machine(&self, change: &Change) -> bool {
         let name = match change {
             Change::CreateMember { new, .. } => Some(&new.name),
@@ -96,7 +97,8 @@ impl World {
         })
     }
 
-    /// I2: the last member of a port stays, and a batch that failed as a whole removes no member.
+    /// I2: the last member of a port stays, and while every member of a port is in ERROR, no member of an admitted machine
+    /// that stays is deleted.
     fn check_removal(&self, id: &str) {
         let Some(victim) = self.snapshot.iter().find(|member| member.id == *id) else {
             self.fail("a member is deleted that was not read");
@@ -108,7 +110,7 @@ impl World {
         };
         let is_gone = self.owner(victim).is_none_or(|(_, node)| node.gone);
         let another = self.snapshot.iter().any(|member| {
-            // Of a machine that is gone, whatever was applied once may take its place.
+            // The member of a machine that is gone may also be replaced by a member that Octavia has once applied.
             let may = self.model.up.contains_key(&member.address)
                 || is_gone && member.provisioning != ProvisioningStatus::PendingCreate;
             member.port == victim.port
@@ -127,7 +129,7 @@ impl World {
         if stays && siblings.all(|member| broken(&member)) {
             self.fail("a batch failed, and a member of it is deleted");
         }
-        // One that is not ACTIVE takes nothing away from clients when its API server is not up.
+        // The removal of a member that is not ACTIVE takes nothing away from clients if its API server is not up.
         let is_of_use = victim.provisioning == ProvisioningStatus::Active
             || takes_clients(victim) && self.model.up.contains_key(&victim.address);
         if !is_of_use || another || self.desired.cluster.cluster_deleting {
@@ -148,7 +150,7 @@ impl World {
             || !self.is_admitted(name) && !self.is_known_to_serve(victim)
             || !self.desired.cluster.initialised
             || node.want.server.state != ServerState::Active
-            // It demonstrably does not serve.
+            // The machine demonstrably does not serve.
             || node.want.api_server_pod == Health::Bad
                 && !self.model.up.contains_key(&victim.address);
         if !open {
@@ -156,7 +158,7 @@ impl World {
         }
     }
 
-    /// Only beside one that serves may a member come in admin-down.
+    /// A member may be created disabled only while another member of the port serves.
     fn check_joining(&self, port: u16) {
         let in_service = self.snapshot.iter().any(|member| {
             member.port == port
@@ -169,7 +171,7 @@ impl World {
         }
     }
 
-    /// What the operator took out of service stays out.
+    /// A member that the operator took out of service stays out of service.
     fn check_enabling(&self, id: &str) {
         let is_not_ours = self.model.members().any(|member| {
             let by_us = |tag: &String| tag == JOINING || tag == LEAVING;
@@ -189,17 +191,17 @@ impl World {
         }
     }
 
-    /// Clients are not sent to an API server that is not known to be up, beside a member that has been serving.
+    /// Clients are not sent to an API server that is not known to be up while another member has been serving.
     fn check_newcomer(&self, address: IpAddr, port: u16) {
         if self.settings.mode != GateMode::Enforce || self.is_late {
             return;
         }
-        // As this process was told: its caches may be behind.
+        // What counts is what this process was told, because its caches may be behind.
         let owner = |address: IpAddr| {
             let mut machines = self.state.machines.iter();
             machines.find(|(_, machine)| machine.want.address == Some(address))
         };
-        // What it was last told: yes for 15 s, no for a minute.
+        // The last answer to a probe: a success counts for 15 s, a failure for a minute.
         let answered = |name: &ObjectName| {
             let (began, outcome) = self.probed.get(name)?;
             let is_ready = *outcome == ProbeOutcome::Ready;
@@ -211,12 +213,12 @@ impl World {
                 || matches!(machine.want.api_server_pod, Health::Good(_))
                 || matches!(machine.want.node, Health::Good(_))
         });
-        // No newcomer: it served until its member was removed, or nothing else is known to serve.
+        // The machine is no newcomer if it served until its member was removed, or if nothing else is known to serve.
         let comes_back = owner(address).is_some_and(|(_, machine)| {
             machine.restoring || serving::is_last_api_server(&self.state, machine)
         });
-        // Cluster API reaches no API server, or the machine's Node has joined and its other ports are in service, and nothing
-        // else tells which one is up.
+        // Cluster API reaches no API server, or the machine's Node has joined and its members of other ports are in service,
+        // and no monitor shows which API server is up.
         let in_service = |member: &ModelMember| {
             member.address == address && member.port != port && member.admin_up
         };
@@ -247,7 +249,7 @@ impl World {
         }
     }
 
-    /// Never two machines leave at once: one is drained or removed by the rules, and the others wait. A machine that an
+    /// Two machines never leave at once: one is drained or removed by the rules, and the others wait. A machine that an
     /// always-open rule releases does not wait.
     pub(crate) fn check_leaving(&self) {
         let leaving = self.state.machines.values().filter(|machine| {
@@ -264,7 +266,7 @@ impl World {
         }
     }
 
-    /// I3: nothing exists twice.
+    /// I3: no object exists twice.
     pub(crate) fn check_structure(&self) {
         let mut names: Vec<&str> = self
             .model
@@ -284,7 +286,7 @@ impl World {
         pools.sort_unstable();
         let many_pools = pools.len();
         pools.dedup();
-        // A machine whose address changed has a member at both for a while.
+        // A machine whose address changed has a member at both addresses for a while.
         let mut members: Vec<_> = self
             .model
             .members()
@@ -298,7 +300,7 @@ impl World {
         }
     }
 
-    /// I1: each port's member was read ACTIVE at the current address.
+    /// I1: the member of each port was read ACTIVE at the machine's current address.
     pub(crate) fn check_admission(&self, name: &ObjectName, gate: &Gate) {
         if gate.state != GateState::Open || !gate.message.contains("read ACTIVE") {
             return;
@@ -318,7 +320,8 @@ impl World {
         }
     }
 
-    /// By the rules, the member of another machine takes traffic and is ACTIVE, and its API server was up a moment ago.
+    /// A release by the rules: the member of another machine gets traffic and is ACTIVE, and its API server was up a moment
+    /// ago.
     pub(crate) fn check_release(&self, name: &ObjectName, gate: &Gate) {
         let message = &gate.message;
         if gate.state != GateState::Open || !message.contains("Its members are removed") {
@@ -345,7 +348,7 @@ impl World {
                 ));
             }
         }
-        // Without a proof, Cluster API's word counts, which is late.
+        // Without a proof the gate depends on Cluster API's conditions, which change late.
         let lateness = if message.contains("No proof was possible") {
             CONNECTION_GRACE + Duration::from_secs(60)
         } else {
@@ -377,7 +380,7 @@ impl World {
                         && member.provisioning == ProvisioningStatus::Active
                 })
                 .count();
-            // The newest word of controllers may not have been stepped with yet.
+            // The state may not have been stepped yet with what the controllers handed over last.
             if count < self.desired.ports.len()
                 && self
                     .state

@@ -1,4 +1,4 @@
-//! What Cluster API and the controllers do around one load balancer: machines come, are admitted, are asked to go.
+//! What Cluster API and the controllers do around a load balancer: machines are created, admitted and deleted.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -18,7 +18,7 @@ use capo_core::{ConditionStatus, ObjectName, Reason};
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) want: DesiredMachine,
-    /// The machine controller of this process has handed it over.
+    /// Whether the machine controller of this process has handed it over.
     pub(crate) known: bool,
     pub(crate) gone: bool,
 }
@@ -63,7 +63,7 @@ impl World {
         name
     }
 
-    /// An admitted machine whose API server is up.
+    /// Adds an admitted machine whose API server is up.
     pub(crate) fn add_serving(&mut self, index: u8) -> ObjectName {
         self.model.up.insert(address(index), self.now);
         self.add(index, true, Deletion::No)
@@ -75,7 +75,7 @@ impl World {
         nodes.find(|(_, node)| !node.gone && node.want.address == Some(address))
     }
 
-    /// Its API server goes down.
+    /// The API server at an address goes down.
     pub(crate) fn fall(&mut self, address: IpAddr) {
         if self.model.up.remove(&address).is_some() {
             self.fell.insert(address, self.now);
@@ -89,7 +89,7 @@ impl World {
         self.hand_over_after(self.lag, name);
     }
 
-    /// What is true by then: a cache is behind, but never goes back.
+    /// Hands over after `lag` what is true by then: a cache is behind, but never goes back in time.
     pub(crate) fn hand_over_after(&mut self, lag: Duration, name: &ObjectName) {
         if lag.is_zero() {
             self.hand_over(name);
@@ -119,7 +119,7 @@ impl World {
         self.change(name, |want| want.deletion = Deletion::AtHook { since });
     }
 
-    /// Cluster API's condition turns False when it has not reached the API servers for its grace period.
+    /// Sets Cluster API's condition to False once Cluster API has not reached the API servers for its grace period.
     pub(crate) fn watch_connection(&mut self) {
         if self
             .desired
@@ -210,7 +210,7 @@ impl World {
                         want.deletion = Deletion::Unhooked { since };
                     }
                 });
-                // KubeadmControlPlane removes the etcd member now.
+                // KubeadmControlPlane removes the etcd member at this point.
                 if let Some(address) = address {
                     self.fall(address);
                 }
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// Publishes what has changed, as a worker does.
+    /// Publishes changed findings, as a worker does.
     pub(crate) fn publish(&mut self, now: &Now) {
         let findings = report(&self.state, now);
         if self.published > 0 && findings.shows_the_same(&self.findings) {

@@ -20,7 +20,7 @@ use crate::{
 };
 use capo_core::{FailureClass, ObjectName};
 
-/// The state after an event, and what it records for metrics.
+/// The state after an event, and the metric events that it records.
 pub(crate) fn after((mut state, now): (State, Now), event: Event) -> (State, Vec<Effect>) {
     let mut effects = Vec::new();
     apply(&mut state, event, &now, &mut effects);
@@ -89,7 +89,7 @@ fn another_load_balancer_begins_with_nothing_that_was_read_of_the_last_one() {
             assert_eq!(machine.slots.len(), wanted.ports.len(), "case {case}");
             assert!(machine.slots.iter().all(|slot| slot.member.is_none()));
         }
-        // Neither the jitter nor since when the cluster is not Ready depends on which load balancer it is.
+        // Neither the jitter nor the time since which the cluster is not Ready depends on which load balancer it is.
         assert!((another.reads.factor - 0.9).abs() < f64::EPSILON);
         assert_eq!(another.balancer.unsettled_since, since.get());
     }
@@ -214,7 +214,7 @@ fn a_name_is_known_to_be_absent_only_when_the_lookup_says_so() {
     }
 }
 
-/// The state after a machine was handed over, or is gone.
+/// The state after a machine was handed over, or was reported as gone.
 fn machine_event(
     index: u8,
     releasing: Option<u8>,

@@ -1,5 +1,5 @@
-//! What counts where no monitor tells the health of members, and where the manager does not reach the endpoint. And what
-//! the gates say when they only observe.
+//! What counts if no monitor shows the health of members, and if the manager does not reach the endpoint. And what the gates
+//! report when they only observe.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Two machines that nothing but Cluster API tells about.
+/// Two machines of which nothing but Cluster API's conditions shows the health.
 fn unseen() -> World {
     let mut world = World::new(&[6443], seconds(1));
     world.model.monitors = false;
@@ -57,7 +57,7 @@ fn held(world: &World) -> (Reason, String) {
 #[test]
 fn without_a_monitor_nothing_that_cluster_api_says_may_speak_against_the_other_one() {
     let (good, bad) = (true, false);
-    // A Node, NodeHealthy, APIServerPodHealthy (None: Unknown), released.
+    // The columns: a Node, NodeHealthy, APIServerPodHealthy (`None`: Unknown), released.
     for (has_node, node, pod, released) in [
         (true, Some(good), Some(good), true),
         (true, None, None, true),
@@ -103,7 +103,7 @@ fn without_a_way_to_the_endpoint_the_others_must_serve_for_ninety_seconds_withou
     world.run(seconds(100));
     world.delete(&machine_name(1));
     world.run(seconds(200));
-    // Cluster API does not reach it either.
+    // Cluster API does not reach the API servers either.
     let (reason, message) = held(&world);
     assert_eq!(reason, Reason::HealthUnavailable);
     for words in [
@@ -119,7 +119,7 @@ fn without_a_way_to_the_endpoint_the_others_must_serve_for_ninety_seconds_withou
     let (reason, message) = held(&world);
     assert_eq!(reason, Reason::HealthUnavailable);
     assert!(message.contains("No proof is possible"), "{message}");
-    // A break, however short, starts it anew.
+    // An interruption, however short, starts the time again.
     change(&mut world, |want| want.api_server_pod = Health::Bad);
     world.run(seconds(2));
     change(&mut world, |want| want.api_server_pod = Health::Good(now));
@@ -148,7 +148,7 @@ fn observing_tells_a_release_that_would_be_held_and_lets_it_go() {
     for words in ["only observes", "It is the only member of port 6443"] {
         assert!(release.message.contains(words), "{release:?}");
     }
-    // Its member goes, then its server, as without any gate.
+    // The member is removed first and then the server, as without any gate.
     world.run(seconds(30));
     assert!(finding(&world, 1).finalizer.is_open());
     assert_eq!(world.model.members().count(), 0);

@@ -1,12 +1,13 @@
-//! Everything that can happen in a small model, gone through to the end: answers, probes and lookups come in any order,
-//! operations end in any way, machines come and go, the process dies, another cluster claims the load balancer, time
-//! passes; with a budget of faults and of acts. The world checks its invariants at every turn.
+//! Explores completely what can happen in a small model: answers, probes and lookups arrive in any order, operations end in
+//! any way, machines come and go, the process dies, another cluster claims the load balancer, and time passes. The numbers
+//! of faults and of acts are limited by a budget. The world checks its invariants at every turn.
 //!
-//! The model: one load balancer with one port and a pool with or without a health monitor, two machines that serve and a
-//! third one that may come. Time goes in ticks of 20 s ([`tidy`]): within a tick things happen in an order, without
-//! duration. A second load balancer adds nothing to go through: its worker shares no state with the first one's
-//! (`histories_of_two_load_balancers_are_those_of_each_alone`), and all that reaches a worker from another's hand-over is
-//! the claim (`registry::tests`), which is one of the acts here. So the states of two are the pairs of those of one.
+//! The model has one load balancer with one port and a pool with or without a health monitor, two machines that serve and a
+//! third one that may be added. Time advances in ticks of 20 s ([`tidy`]): within a tick events have an order but no
+//! duration. A second load balancer would add no states to explore: its worker shares no state with the first one's
+//! (`histories_of_two_load_balancers_are_those_of_each_alone`), and a hand-over for one load balancer affects the worker of
+//! another only by the claim (`registry::tests`), which is one of the acts here. The states of two load balancers are
+//! therefore the pairs of the states of one.
 
 use std::{
     collections::HashSet,
@@ -31,14 +32,14 @@ use crate::{
 };
 use capo_core::FailureClass;
 
-/// What may happen next. The number is that of what is on its way.
+/// What may happen next. The number is the index of an event that is on its way.
 #[derive(Debug, Clone)]
 enum Choice {
-    /// What is on its way arrives.
+    /// An event that is on its way arrives.
     Arrive(usize),
-    /// An answer on its way is lost: a fault.
+    /// An answer that is on its way is lost. This is a fault.
     Lose(usize),
-    /// Octavia ends its operation so; all but well is a fault.
+    /// Octavia ends its operation in this way. Every way except success is a fault.
     End(Fate),
     /// Something happens in the cluster.
     Act(Act),
@@ -46,7 +47,7 @@ enum Choice {
     Boot(u8),
     /// Another cluster claims the load balancer, or stops claiming it.
     Claim(bool),
-    /// A tick passes; while something is on its way that is a fault.
+    /// A tick passes. While an event is on its way, this is a fault.
     Wait,
 }
 
@@ -59,13 +60,13 @@ struct Situation {
     claimed: bool,
 }
 
-/// What was gone through.
+/// What was explored.
 #[derive(Debug, Default)]
 struct Count {
     states: usize,
     steps: usize,
     recoveries: usize,
-    /// Nothing was left out.
+    /// Whether nothing was left out.
     is_complete: bool,
 }
 
@@ -104,7 +105,7 @@ impl Situation {
         choices
     }
 
-    /// Acts that change something now.
+    /// The acts that would change something at this point.
     fn acts(&self) -> Vec<Act> {
         let deletion = |index| {
             let node = self.world.nodes.get(&machine_name(index));
@@ -150,7 +151,7 @@ impl Situation {
         let world = &mut self.world;
         let is_idle = world.queue.is_empty();
         world.note(format_args!("{choice:?}"));
-        // What happens later in a tick is later.
+        // An event that happens later in a tick has a later time.
         world.now += Duration::from_millis(1);
         match choice {
             Choice::Arrive(index) | Choice::Lose(index) => {
@@ -210,13 +211,13 @@ fn lose(answer: &mut Answered) {
     };
 }
 
-/// Goes through everything that can happen from `start` on, or through `most` states of it; from every
-/// `recover`th state on all gets well.
+/// Explores everything that can happen from `start` on, or `most` states of it. From every `recover`th state on, it also
+/// checks that the cluster recovers.
 fn explore(start: Situation, most: usize, recover: usize) -> Count {
     let mut count = Count::default();
     let mut seen = HashSet::from([key(&start.world, (start.faults, start.acts, start.claimed))]);
     let choices = start.choices();
-    // The way to the present state: what happened, and what else may happen from there on.
+    // The path to the present state: what happened, and what else may happen from each place on.
     let mut way = vec![(None, start.clone(), choices)];
     while let Some((_, place, choices)) = way.last_mut() {
         let Some(choice) = choices.pop() else {
@@ -273,14 +274,15 @@ fn replay<'a>(mut place: Situation, way: impl Iterator<Item = &'a Choice>) {
     }
 }
 
-/// Times that differ by ticks: every gap one or two, so that all that is told apart is told apart within a few.
+/// Settings in which times differ by ticks. Every gap is one or two ticks, so that a few ticks are enough to distinguish
+/// everything.
 fn settings() -> Settings {
     Settings {
         warn_after: TICK * 2,
         alert_after: TICK * 3,
         stuck_after: TICK * 4,
         orphan_after: Some(TICK * 2),
-        // Within a tick nothing takes time, so that one answer is as good as five.
+        // Within a tick nothing takes time, so one answer proves as much as five.
         proof_answers: 1,
         proof_window: TICK,
         schedule: Schedule {
@@ -315,7 +317,7 @@ fn settled(monitors: bool, faults: u8, acts: u8) -> Situation {
     world.noting = false;
     world.log.clear();
     world.timeless = true;
-    // Octavia's operations end when it is their turn.
+    // Octavia's operations end only when `End` is chosen.
     world.model.operation = Duration::from_hours(1_000);
     tidy(&mut world);
     Situation {
@@ -347,10 +349,10 @@ fn go_through(monitors: bool, faults: u8, acts: u8, most: usize) -> Count {
     count
 }
 
-/// So many states of two acts with a fault are gone through: their whole space is too large.
+/// The number of states of two acts with a fault that are explored. Their whole space is too large.
 const TWO_ACTS_AND_A_FAULT: usize = 100_000;
 
-/// `CAPO_RS_DEEP` asks for larger budgets.
+/// Whether the environment variable `CAPO_RS_DEEP` asks for larger budgets.
 fn is_deep() -> bool {
     std::env::var_os("CAPO_RS_DEEP").is_some()
 }

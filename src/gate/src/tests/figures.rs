@@ -1,4 +1,4 @@
-//! Counted figures.
+//! Counted figures, such as the number of Octavia calls for a release.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn settled(ports: &[u16], operation: Duration, machines: u8) -> World {
 fn a_settled_cluster_costs_one_call_a_pass_for_any_number_of_ports() {
     for ports in [&[6443][..], &[6443, 8132, 9345]] {
         let mut world = settled(ports, Duration::from_secs(1), 3);
-        // Into the quiet after a pass, then five passes without slow reads.
+        // The count of settled reads begins here, so the next five reads of the tree are not followed by slow reads.
         world.state.reads.steady = 0;
         world.tally = super::world::Tally::default();
         world.run(Duration::from_secs(1500));
@@ -95,7 +95,7 @@ fn replacing_a_machine_takes_few_calls_beyond_waiting_for_health() {
         }
         let took = world.now - before;
         world.run(Duration::from_secs(60));
-        // Health was known: nothing was waited for.
+        // The health of the members was known, so nothing had to be waited for.
         assert!(took <= Duration::from_secs(40), "{took:?}");
         assert!(
             world.tally.calls <= most,
@@ -123,7 +123,7 @@ fn active_is_published_within_a_second_on_the_median() {
             world.run(Duration::from_millis(10));
             assert!(world.now - posted < Duration::from_secs(60));
         }
-        // Two seconds are Cluster API's in this model.
+        // Cluster API takes two of these seconds in this model.
         lags.push((world.now - posted).saturating_sub(operation + Duration::from_secs(2)));
     }
     lags.sort();

@@ -28,7 +28,7 @@ fn a_held_admission_names_what_the_new_machine_lacks() {
         let mut world = World::new(&[6443], Duration::from_secs(1));
         world.add_serving(2);
         world.run(Duration::from_secs(200));
-        // A fresh read, so that the next call is the POST.
+        // A read now, so that the next call is the POST.
         world.step(Event::Nudged);
         world.run(Duration::from_secs(2));
         world.line.extend(refused.map(Line::Down));
@@ -36,7 +36,7 @@ fn a_held_admission_names_what_the_new_machine_lacks() {
         if !has_address {
             world.change(&name, |want| want.address = None);
         }
-        // Long enough for a POST to be refused, not for one to be accepted.
+        // The time is long enough for a POST to be refused, but not for one to be accepted.
         world.run(Duration::from_millis(if refused.is_some() {
             300
         } else {
@@ -54,7 +54,7 @@ state: GateState::Held, reason, .. }) if *reason == expected),
 
 #[test]
 fn admission_opens_on_a_fresh_read_only() {
-    // The member is ACTIVE for long when the server turns ACTIVE at last.
+    // The member has been ACTIVE for long when the server becomes ACTIVE.
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.controllers = false;
     world.desired.cluster.initialised = false;
@@ -93,7 +93,7 @@ fn admission_opens_on_a_fresh_read_only() {
         })
     ));
     assert_eq!(world.tally.trees, trees + 1);
-    // It closes again when the member fails before Cluster API has admitted the machine.
+    // The gate closes again when the member fails before Cluster API has admitted the machine.
     world.model.fates = vec![Fate::Fails; 9];
     for member in world.model.members_mut() {
         member.provisioning = ProvisioningStatus::Error;
@@ -128,7 +128,7 @@ fn a_lost_connection_to_the_cluster_is_a_reason_to_look_at_once() {
     world.hand_over_load_balancer();
     world.run(Duration::from_secs(2));
     assert_eq!(world.tally.trees, trees + 1);
-    // The same facts once more cause no other read.
+    // Handing over the same facts again causes no read.
     world.hand_over_load_balancer();
     world.run(Duration::from_secs(20));
     assert_eq!(world.tally.trees, trees + 1);

@@ -1,4 +1,4 @@
-//! The gates where the API server is reached by a floating IP on a machine.
+//! The gates if clients reach the API server by a floating IP on a machine.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
 };
 use capo_core::{ConditionState, GateOverride, GateState, ObjectName, Reason};
 
-/// A machine that stays, whose API server serves.
+/// A machine that stays and whose API server serves.
 pub(crate) fn carrier(machine: &str) -> Carrier {
     Carrier {
         machine: name(machine),
@@ -183,7 +183,7 @@ fn a_machine_whose_server_is_gone_is_released_without_a_proof() {
     let carriers = [leaving("a"), carrier("b")];
     let begun = Instant::now();
     let at = |seconds| begun + Duration::from_secs(seconds);
-    // The seconds of the first and the last read that found it down, and the time.
+    // The seconds of the first and of the last read that found it down, and the present second.
     for (server, now, expected, wanted) in [
         (None, 60, false, false),
         (Some((None, 50)), 60, false, false),
@@ -314,7 +314,7 @@ fn the_override_of_the_machine_goes_before_that_of_the_cluster_and_a_bypass_befo
         shows_bypass("m")
     );
     assert_eq!(shown(hold("m"), bypass(later, "c")), shows_bypass("c"));
-    // One that has run out is none.
+    // A bypass that has expired counts as none.
     let over = bypass(Timestamp::UNIX_EPOCH, "m");
     assert_eq!(shown(over, hold("c")), shows_hold("c"));
 }

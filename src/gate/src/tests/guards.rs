@@ -1,4 +1,5 @@
-//! What the rules rest on, fact by fact: who serves, who may, what may be removed, what is fresh.
+//! The conditions that the rules depend on, one by one: which machine serves, which one may, what may be removed, what is
+//! fresh.
 
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ fn a_member_may_be_removed_beside_one_that_may_serve() {
     }
 }
 
-/// The other one may be disabled, as far as is known.
+/// The other machine's member may be disabled, because its details were not read.
 fn alone(state: &mut State) {
     member(state, 2, 0).detail = None;
 }
@@ -81,7 +82,8 @@ fn the_last_one_may_go_where_it_serves_no_client_or_its_gate_is_open() {
         }
     }
     for is_owned in [true, false] {
-        // ACTIVE is ACTIVE, whatever else; one in ERROR may serve as it did.
+        // A member that is ACTIVE counts as serving whatever else is shown, and a member in ERROR may serve as it did
+        // before.
         assert!(!removes(is_owned, |state| {
             alone(state);
             weigh(state, 1, 0, 0, false);
@@ -128,7 +130,7 @@ fn the_last_one_may_go_where_it_serves_no_client_or_its_gate_is_open() {
     assert!(!never_admitted(ProvisioningStatus::Active));
 }
 
-/// Who else serves both ports.
+/// Whether other machines serve both ports.
 fn others(change: impl FnOnce(&mut State, &Now)) -> Others {
     let (mut state, now) = state();
     change(&mut state, &now);

@@ -1,4 +1,4 @@
-//! Random histories. The world checks I1, I2, I3, and that nothing is written twice at once, after every act; this file
+//! Random histories. After every act the world checks I1, I2, I3, and that nothing is written twice at once. This file
 //! checks I8, I9, and the state after the cluster has recovered.
 
 use std::{panic::catch_unwind, time::Duration};
@@ -15,8 +15,8 @@ use capo_core::{ConditionStatus, FailureClass, ProvisioningStatus};
 
 use proptest::{prelude::*, test_runner::FileFailurePersistence};
 
-/// Ends every fault of Octavia and of what is asked at the endpoint. API servers stay as they are, and so do the routes to
-/// their own addresses.
+/// Ends every fault of Octavia and of the endpoint. API servers stay as they are, and so do the routes to their own
+/// addresses.
 fn mend_octavia(world: &mut World) {
     world.note("Octavia works from here on");
     world.line.clear();
@@ -37,7 +37,7 @@ fn mend_octavia(world: &mut World) {
 }
 
 /// I9: while Octavia works, every port leads to an API server, if one runs whose machine was not given up. A release that is
-/// tried again interrupts that for seconds.
+/// tried again interrupts this for seconds.
 fn check_that_one_serves(world: &mut World) {
     world.run(Duration::from_mins(40));
     let mut flaw = None;
@@ -87,7 +87,7 @@ pub(crate) fn recover(world: &mut World) {
             });
         }
     }
-    // Until all is as it should be, and once more as long; three hours at most.
+    // Wait until everything is as it should be, and then as long again, but three hours at most.
     let mut is_well = false;
     for _ in 0..36 {
         world.run(Duration::from_secs(300));
@@ -146,7 +146,7 @@ fn flaw(world: &World) -> Option<String> {
         .then(|| format!("I7: {:?}", world.findings.verdict))
 }
 
-/// The load balancer and the network that a history has.
+/// The load balancer and the network in which a history happens.
 #[derive(Debug, Clone)]
 struct Setting {
     provider: &'static str,
@@ -182,7 +182,7 @@ fn setting() -> impl Strategy<Value = Setting> {
         })
 }
 
-/// Goes through a history quickly; once more, and with notes, if it fails.
+/// Runs a history without notes, and once more with notes if it fails.
 fn history(setting: &Setting, acts: &[Act]) -> Tally {
     catch_unwind(|| live(setting, acts, false)).unwrap_or_else(|_| live(setting, acts, true))
 }
@@ -200,7 +200,7 @@ fn live(setting: &Setting, acts: &[Act], noting: bool) -> Tally {
         play(&mut world, act.clone());
     }
     recover(&mut world);
-    // I8: an operation every second with a read or two each, and no more.
+    // I8: at most one operation every second with one or two reads each.
     if world.most_per_minute > 130 {
         world.fail(&format!("I8: {} calls in a minute", world.most_per_minute));
     }
@@ -226,7 +226,7 @@ proptest! {
     }
 }
 
-/// `PROPTEST_CASES` asks for more.
+/// The number of cases; `PROPTEST_CASES` can raise it.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES")
         .ok()
@@ -274,8 +274,8 @@ fn histories_reach_what_they_are_to_check() {
     assert!(reached.iter().all(|count| *count > 0), "{sum:?}");
 }
 
-/// A release that had begun was opened by an always-open rule, and went on when it was held again while another one had
-/// begun.
+/// A release that has begun is opened by an always-open rule, and is held again while another release has begun. It must not
+/// go on.
 #[test]
 fn a_release_that_was_always_open_does_not_go_on_beside_another() {
     let setting = Setting::amphora(vec![6443], 1_851, true);
@@ -297,7 +297,8 @@ fn a_release_that_was_always_open_does_not_go_on_beside_another() {
     history(&setting, &acts);
 }
 
-/// A member that is drained gets no clients. The other one, which an operator removed during a pause, comes back enabled.
+/// A drained member gets no clients. The other member, which an operator removed during a pause, is therefore created
+/// enabled.
 #[test]
 fn a_member_beside_a_drained_one_is_created_enabled() {
     let setting = Setting::amphora(vec![6443, 8132], 4_851, true);
@@ -339,8 +340,8 @@ fn a_member_that_is_in_the_way_counts_as_in_service() {
     history(&setting, &acts);
 }
 
-/// The last API server left by an operator's bypass. Of the two members that join, the first one to be enabled belongs to a
-/// machine whose API server never starts.
+/// An operator's bypass let the last API server go. Of the two members that were created disabled, the first one to be
+/// enabled belongs to a machine whose API server never starts.
 #[test]
 fn an_api_server_that_never_starts_keeps_no_other_one_out_of_service() {
     let setting = Setting::amphora(vec![6443], 100, false);

@@ -1,4 +1,4 @@
-//! Which member is enabled or created, and what keeps each write back.
+//! Which member is enabled or created, and what keeps each of these writes back.
 
 use std::time::Duration;
 
@@ -20,8 +20,7 @@ use crate::{
 };
 use capo_core::{GateMode, OperatingStatus, ProvisioningStatus};
 
-/// What is done about the first machine's member of the first port, which joined with admin state down. The machine has no
-/// Node yet.
+/// What is done about the first machine's member of the first port, which was created disabled. The machine has no Node yet.
 fn enabled(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
     machine(&mut state, 1).want.has_node = false;
@@ -83,14 +82,14 @@ fn a_member_that_joined_is_enabled_when_its_api_server_is_up_or_no_other_one_get
     assert_eq!(again, enable());
 }
 
-/// An API server that never started would keep every other one out of service for ever.
+/// An API server that never started would otherwise keep every other one out of service for ever.
 #[test]
 fn without_a_monitor_a_machine_that_has_no_node_or_an_unhealthy_one_keeps_no_other_one_waiting() {
     for (admitted, has_node, node, is_enabled) in [
         (true, true, Health::Unknown, false),
         (true, true, Health::Bad, true),
         (true, false, Health::Unknown, true),
-        // A node comes only after the admission.
+        // A Node joins only after the admission of its machine.
         (false, false, Health::Unknown, false),
     ] {
         for monitored in [true, false] {
@@ -127,7 +126,7 @@ fn without_a_monitor_members_are_enabled_when_cluster_api_has_lost_the_api_serve
     }
 }
 
-/// The connection may be back as soon as the first port serves.
+/// Cluster API may have its connection back as soon as the first port serves.
 #[test]
 fn without_a_monitor_the_members_of_a_machine_with_a_node_are_enabled_together() {
     let pending: fn(&mut State) =
@@ -154,7 +153,7 @@ fn without_a_monitor_the_members_of_a_machine_with_a_node_are_enabled_together()
     }
 }
 
-/// What is done about the first machine, whose member of the first port was read absent twice.
+/// What is done about the first machine, whose member of the first port was absent in two reads.
 fn created(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
     let slot = &mut machine(&mut state, 1).slots[0];
@@ -190,7 +189,7 @@ fn a_member_joins_disabled_beside_one_that_gets_clients() {
             "case {case}"
         );
     }
-    // An old read says that the other one is down; it may have come up since.
+    // An old read shows the other member as down, but it may have come up since.
     let old = created(|state, now| {
         member(state, 2, 0).operating = OperatingStatus::Error;
         state.last_write = Some(now.instant + STEP);
@@ -203,7 +202,7 @@ fn a_member_joins_disabled_beside_one_that_gets_clients() {
 #[test]
 fn a_member_is_created_only_where_it_is_known_to_be_missing_and_needed() {
     let not: [fn(&mut State, &Now); 11] = [
-        // It may have come up since, and whether it is disabled was not read yet.
+        // The other member may have come up since, and whether it is disabled was not read yet.
         |state, now| {
             member(state, 2, 0).operating = OperatingStatus::Error;
             member(state, 2, 0).detail = None;
@@ -221,7 +220,7 @@ fn a_member_is_created_only_where_it_is_known_to_be_missing_and_needed() {
         |state, _| machine(state, 1).want.deletion = UNHOOKED,
         |state, _| member(state, 2, 0).detail = None,
         |state, now| {
-            // Perhaps an earlier process removed it for a release that continues.
+            // Perhaps an earlier process removed the member for a release that continues.
             machine(state, 1).waiting_since = Some(now.stamp());
             machine(state, 1).others = Some(Others::Serve);
             state.releasing = Some(machine_name(1));

@@ -1,4 +1,4 @@
-//! Which member is whose, and what lists and absences change.
+//! Which machine a member belongs to, and what lists and absences change.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ fn a_name_decides_before_an_address() {
             Owner::Stranger,
         ),
         (
-            // A machine that had the address before is gone, and its member is still there.
+            // A machine that had the address before is gone, and its member still exists.
             |state| member(state, 1, 0).name.push_str("-before"),
             Owner::Gone,
         ),
@@ -67,7 +67,7 @@ fn a_name_decides_before_an_address() {
         assert_eq!(slot.foreign.is_some(), at_address, "case {case}");
         assert!(!slot.twins);
     }
-    // Without an address every member at its port with its name is its own, and no other one is.
+    // For a machine without an address, every member of its port with its name is its own, and no other member is.
     let mut nowhere = linked(|state| {
         machine(state, 1).want.address = None;
         member(state, 2, 0).name = "by hand".to_owned();
@@ -144,7 +144,7 @@ fn the_time_to_removed_is_recorded_in_the_second_read_without_the_member() {
     assert_eq!(machine(&mut state, 1).slots[0].absent_reads, 3);
 }
 
-/// The first machine's slot after a read in which its member is ACTIVE for so long.
+/// The first machine's slot after a read in which its member has been ACTIVE for `calm`.
 fn active(calm: Duration, change: impl FnOnce(&mut State)) -> (State, Vec<Effect>) {
     let (mut state, now) = state();
     member(&mut state, 1, 0).since = Stamp {
@@ -176,7 +176,7 @@ fn a_member_that_became_active_ends_the_repairs_once_it_has_stayed_so() {
             MetricEvent::TimeToActive("amphora", Operation::Create, Duration::from_secs(2));
         assert_eq!(effects, [Effect::Record(became)]);
     }
-    // What is being deleted is ACTIVE until Octavia begins.
+    // A member whose deletion was accepted reads ACTIVE until Octavia begins with it.
     let (mut deleted, _) = active(calm, |state| {
         let slot = &mut machine(state, 1).slots[0];
         slot.deleted = slot.posted.map(|(sent, _)| sent);
@@ -191,7 +191,7 @@ fn a_member_that_became_active_ends_the_repairs_once_it_has_stayed_so() {
     assert_eq!(effects, []);
 }
 
-/// What the lists show of listeners and pools.
+/// The lists of listeners and pools of a state.
 fn structure_of(state: &State) -> Structure {
     let pool = |port: &crate::model::port::Port| port.pool.as_ref().unwrap().id.clone();
     let listeners = state.ports.iter().map(|port| Listener {
@@ -213,7 +213,7 @@ fn structure_of(state: &State) -> Structure {
     }
 }
 
-/// The state after the lists were read, of which the tree shows less.
+/// The state after the lists were read, while the tree shows less than the lists.
 fn listed(unread: fn(&mut State), change: fn(&mut Structure)) -> State {
     let (mut state, now) = state();
     let mut structure = structure_of(&state);

@@ -158,7 +158,7 @@ fn a_left_over_member_is_counted_from_the_second_read_on() {
     link(&mut state);
     read(&mut state, &mut now, |_| ());
     assert_eq!(gone(&state), 1);
-    // Other members came: who owns which is to be seen again.
+    // The read shows other members, so the owner of each is determined again.
     read(&mut state, &mut now, |tree| {
         let members = &mut pool(tree, 0).members;
         let mut new = members[0].clone();

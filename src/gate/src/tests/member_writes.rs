@@ -1,4 +1,4 @@
-//! Which member is drained, removed or restored, and what keeps each write back.
+//! Which member is drained, removed or restored, and what keeps each of these writes back.
 
 use crate::{
     model::{
@@ -32,7 +32,7 @@ const AFTER_HOOK: Deletion = Deletion::AfterHook {
 };
 pub(crate) const NONE: Others = Others::None(6443, Lack::Leaving);
 
-/// What is written for the first machine.
+/// The write for the first machine, if any.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Nothing,
@@ -104,7 +104,7 @@ fn to_all(state: &mut State, change: impl Fn(&mut State, usize)) {
     }
 }
 
-/// What is done while the first machine leaves: its release has `reached` a stage, and another one serves.
+/// What is done while the first machine leaves. Its release has `reached` a stage, and another machine serves.
 fn removed(reached: Stage, change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
     let leaving = machine(&mut state, 1);
@@ -133,7 +133,7 @@ fn a_member_of_amphora_is_drained_by_its_weight_and_of_another_provider_by_its_a
         tags: Some(vec!["t".to_owned(), LEAVING.to_owned()]),
     };
     assert_eq!(ovn, expected);
-    // The mark of an earlier release is not set twice.
+    // The tag of an earlier release is not set twice.
     let marked = removed(Stage::Draining, |state, _| {
         state.provider = Provider::Ovn;
         let detail = member(state, 1, 0).detail.as_mut().unwrap();
@@ -273,7 +273,7 @@ fn a_removal_is_repeated_at_its_time() {
     assert_eq!(first, Done::Delete);
 }
 
-/// What is done about the first machine's member that was drained for a release which is called off.
+/// What is done about the first machine's member that was drained for a release which was called off.
 fn restored(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
     to_all(&mut state, |state, port| drain(state, 1, port, true));
@@ -286,7 +286,7 @@ fn restored(change: impl FnOnce(&mut State, &Now)) -> Done {
     done(members::restore(&state, &now))
 }
 
-/// A member that was drained by its weight is put back.
+/// The PUT that restores a member which was drained by its weight.
 fn weighted() -> Done {
     back(Some(1), None, Some(vec!["t".to_owned()]))
 }
@@ -311,7 +311,7 @@ fn what_was_drained_is_restored_and_nothing_else() {
     };
     let nothing: [&dyn Fn(&mut State, &Now); 9] = [
         &|state, _| to_all(state, |state, port| weigh(state, 1, port, 1, true)),
-        // An operator has drained or disabled it.
+        // An operator has drained or disabled the member.
         &|state, _| to_all(state, unmark),
         &|state, _| {
             to_all(state, |state, port| {
@@ -319,7 +319,7 @@ fn what_was_drained_is_restored_and_nothing_else() {
                 unmark(state, port);
             });
         },
-        // Octavia has failed to put it back, a moment ago.
+        // An attempt to put it back failed in Octavia a moment ago.
         &|state, now| {
             to_all(state, |state, port| {
                 member(state, 1, port).provisioning = ProvisioningStatus::Error;
@@ -347,7 +347,7 @@ fn what_was_drained_is_restored_and_nothing_else() {
         }
     });
     assert_eq!(lost, weighted());
-    // Its machine stays: the release was that of an earlier one.
+    // The machine stays, so the release was that of an earlier machine of its name.
     let stays = restored(|state, _| {
         machine(state, 1).want.deletion = Deletion::No;
         machine(state, 1).waiting_since = None;
@@ -389,7 +389,7 @@ fn what_an_earlier_process_drained_is_restored_if_it_is_needed() {
         machine(state, 1).reach = Some((now.instant, Reach::Ports(vec![true, true])));
     });
     assert_eq!(answered, Done::Nothing);
-    // The last API server gets its traffic back, though nothing holds it.
+    // The last API server gets its traffic back, although no gate holds its machine.
     let last = |change: fn(&mut Machine)| {
         inherited(|state, _| {
             state.releasing = None;

@@ -1,4 +1,4 @@
-//! The gate against a model of Octavia, a model of Cluster API, and a clock.
+//! Tests of the gate with a model of Octavia, a model of Cluster API, and a clock.
 
 #![allow(
     clippy::duration_suboptimal_units,

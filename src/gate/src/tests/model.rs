@@ -1,4 +1,4 @@
-//! Octavia in a few lines: one lock per load balancer, operations that take time, fail, or get lost.
+//! A small model of Octavia: one lock per load balancer, and operations that take time, fail, or are lost.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ mod reads;
 
 pub(crate) use reads::listed;
 
-/// What becomes of the next operation.
+/// The outcome of the next operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It succeeds.
@@ -32,7 +32,7 @@ pub(crate) enum Fate {
     Lost,
     /// The load balancer stays PENDING for this many seconds.
     Hangs(u64),
-    /// As `Lost`, and the pool stays PENDING too: 409 for every member write.
+    /// As `Lost`, and the pool stays PENDING as well, so that every write of a member is answered with 409.
     LostPool,
     /// Every member of the pool ends in ERROR.
     FailsAll,
@@ -49,9 +49,9 @@ pub(crate) struct ModelMember {
     pub(crate) tags: Vec<String>,
     pub(crate) provisioning: ProvisioningStatus,
     pub(crate) pushed: bool,
-    /// Weight and admin state in the data path, where they arrive when Octavia's operation ends.
+    /// Weight and admin state in the data path, which change when Octavia's operation ends.
     pub(crate) applied: (u32, bool),
-    /// Until then OVN calls it ONLINE, whatever it is: so long its checks have not failed often enough.
+    /// Until then OVN shows it as ONLINE, whatever its state, because its checks have not failed often enough yet.
     pub(crate) assumed_up: Option<Instant>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Running {
     pub(crate) ends: Instant,
 }
 
-/// How long checks take to find that nothing answers: three of them, 10 s apart, and their time-out.
+/// How long checks take to find that nothing answers: three checks, 10 s apart, and their time-out.
 const CHECKS_FAIL: Duration = Duration::from_secs(35);
 
 #[derive(Debug, Clone)]
@@ -104,19 +104,19 @@ pub(crate) struct Model {
     pub(crate) pools: Vec<ModelPool>,
     pub(crate) operation: Duration,
     pub(crate) monitors: bool,
-    /// The provider has monitors that connect by TCP only.
+    /// The provider only has monitors that connect by TCP.
     pub(crate) only_tcp: bool,
-    /// As the OVN provider: a new member is called ONLINE, weights are ignored.
+    /// Behaves as the OVN provider: a new member is shown as ONLINE, and weights are ignored.
     pub(crate) ovn: bool,
-    /// Nothing listens on this port.
+    /// The port on which nothing listens.
     pub(crate) dark_port: Option<u16>,
-    /// Members at these addresses are called ACTIVE and ONLINE, and what they get of the traffic is never answered.
+    /// Members at these addresses are shown as ACTIVE and ONLINE, but the connections that they get are never answered.
     pub(crate) never_programmed: BTreeSet<IpAddr>,
-    /// The health of members at these addresses is not reported any more: they stay ONLINE.
+    /// The health of members at these addresses is not reported any more, so they stay ONLINE.
     pub(crate) health_unreported: BTreeSet<IpAddr>,
     /// No health is reported at all.
     pub(crate) silent: bool,
-    /// Since when which API server is up.
+    /// The API servers that are up, and since when each of them is.
     pub(crate) up: BTreeMap<IpAddr, Instant>,
     pub(crate) fates: Vec<Fate>,
     pub(crate) running: Option<Running>,
@@ -162,7 +162,7 @@ impl Model {
         self.pools.iter_mut().flat_map(|pool| &mut pool.members)
     }
 
-    /// Whether the data path sends a member clients.
+    /// Whether the data path sends clients to a member.
     pub(crate) fn takes_clients(&self, member: &ModelMember) -> bool {
         let (weight, admin_up) = member.applied;
         member.pushed && admin_up && (weight > 0 || self.ovn)
@@ -178,7 +178,7 @@ impl Model {
         })
     }
 
-    /// Time passes.
+    /// Lets time pass until `now`.
     pub(crate) fn advance(&mut self, now: Instant) {
         if self
             .running
@@ -277,7 +277,7 @@ impl Model {
             }
             for member in &mut pool.members {
                 if member.id == id {
-                    // What is late changes nothing of what was applied meanwhile.
+                    // A status that is set late does not change what was applied since.
                     let applied = member.provisioning != ProvisioningStatus::Active;
                     member.provisioning = provisioning.clone();
                     if pushed.is_some() {
@@ -290,7 +290,7 @@ impl Model {
         }
     }
 
-    /// A failover: everything is ACTIVE afterwards, whatever it was.
+    /// A failover: everything is ACTIVE afterwards, whatever its status was before.
     pub(crate) fn fail_over(&mut self) {
         self.running = None;
         self.later.clear();

@@ -22,7 +22,7 @@ use crate::{
 };
 use capo_core::{FailureClass, Lookup, ObjectName, Priority, ProvisioningStatus};
 
-/// The priority of a call in a state in which nothing settles and no gate waits, but for what `change` does.
+/// The priority of a call in a state in which nothing is settling and no gate waits, except as `change` makes it.
 fn priority(purpose: &Purpose, change: impl FnOnce(&mut State)) -> Priority {
     let (mut state, _) = state();
     change(&mut state);
@@ -75,7 +75,7 @@ fn a_read_that_may_open_a_gate_has_its_priority() {
         (GateCause::NotFresh, Priority::Gate),
         (GateCause::Draining, Priority::Gate),
         (GateCause::Removing, Priority::Gate),
-        // A read does not change these: a repair, a proof or the operator does.
+        // A read does not end these causes. A repair, a proof or the operator does.
         (member(Active), Priority::Steady),
         (member(Error), Priority::Steady),
         (member(Orphaned), Priority::Steady),
@@ -157,7 +157,7 @@ fn a_write_has_the_gates_priority_only_where_a_gate_waits_for_it() {
     assert_eq!(priority(&of(9), |_| ()), Priority::Settling);
 }
 
-/// The next call where the next read is due in a minute.
+/// The next call if the next read is due in a minute.
 fn call(change: impl FnOnce(&mut State, &Now)) -> Option<Purpose> {
     let (mut state, now) = state();
     for port in &mut state.ports {
@@ -194,7 +194,7 @@ fn nothing_is_called_while_nothing_is_due_wanted_or_known() {
         |state, now| state.last_write = Some(now.instant + STEP),
     ];
     for (case, change) in nothing.into_iter().enumerate() {
-        // A member that joined waits to be enabled, and nothing is read meanwhile.
+        // A member that was created disabled waits to be enabled, and nothing is read while it waits.
         let found = call(|state, now| {
             let detail = member(state, 1, 0).detail.as_mut().unwrap();
             detail.admin_up = false;
@@ -338,7 +338,7 @@ fn a_read_for_a_write_follows_the_last_one_after_half_a_second() {
                 since: jiff::Timestamp::UNIX_EPOCH,
             };
             machine(state, 1).others = Some(crate::model::evidence::Others::Serve);
-            // Too old for a removal, and not yet due.
+            // The last read is too old for a removal, and the next one is not due yet.
             state.reads.tree = Some(crate::model::clock::Stamp {
                 instant: ago(now, FRESH + STEP),
                 wall: now.wall,

@@ -15,10 +15,10 @@ use crate::{
 };
 use capo_core::{OperatingStatus, ProvisioningStatus};
 
-/// The least that time goes on.
+/// The smallest step of time in these tests.
 pub(crate) const STEP: Duration = Duration::from_millis(1);
 
-/// Without our hook on it.
+/// The deletion of a machine without our hook.
 pub(crate) const UNHOOKED: Deletion = Deletion::Unhooked {
     since: jiff::Timestamp::UNIX_EPOCH,
 };
@@ -54,7 +54,7 @@ pub(crate) fn weigh(state: &mut State, index: u8, port: usize, weight: u32, admi
     (detail.weight, detail.admin_up) = (weight, admin_up);
 }
 
-/// The member of a machine was drained for a release, by its weight or by its admin state.
+/// Drains the member of a machine for a release, by its weight or by its admin state.
 pub(crate) fn drain(state: &mut State, index: u8, port: usize, by_weight: bool) {
     weigh(state, index, port, u32::from(!by_weight), by_weight);
     let detail = member(state, index, port).detail.as_mut().unwrap();
@@ -65,7 +65,7 @@ pub(crate) fn ago(now: &Now, age: Duration) -> Instant {
     now.instant.checked_sub(age).unwrap()
 }
 
-/// No member was ONLINE on this port in so many reads over so long.
+/// Makes every member of this port not ONLINE in `reads` reads over `span`.
 pub(crate) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span: Duration) {
     for member in &mut state.ports[port].members {
         member.operating = OperatingStatus::Error;
@@ -76,7 +76,8 @@ pub(crate) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span
     dark.reads = reads;
 }
 
-/// The first machine's member of this port is PENDING under an ACTIVE load balancer for as long as nothing lasts.
+/// Makes the first machine's member of this port PENDING under an ACTIVE load balancer for so long that its operation counts
+/// as lost.
 pub(crate) fn lose(state: &mut State, now: &Now, port: usize, provisioning: ProvisioningStatus) {
     let span = state.orphan_span();
     let member = member(state, 1, port);

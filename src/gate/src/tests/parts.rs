@@ -1,4 +1,4 @@
-//! Which listener, pool or monitor is made, pushed, replaced or changed next.
+//! Which listener, pool or monitor is created, repaired, replaced or changed next.
 
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ fn break_part(state: &mut State, kind: PartKind) {
     broken.provisioning = ProvisioningStatus::Error;
 }
 
-/// The second port's pool is PENDING under an ACTIVE load balancer for as long as nothing lasts.
+/// Makes the second port's pool PENDING under an ACTIVE load balancer for so long that its operation counts as lost.
 fn lose_pool(state: &mut State, now: &Now) {
     let span = state.orphan_span();
     let pool = state.ports[1].pool.as_mut().unwrap();
@@ -196,7 +196,7 @@ fn a_broken_part_is_pushed_the_pool_first() {
         });
         assert_eq!(with_pool, push_of(PartKind::Pool));
     }
-    // A monitor can't be pushed while its pool is locked.
+    // A monitor takes no PUT while its pool is locked.
     let locked = made(|state, _| {
         break_part(state, PartKind::Monitor);
         let pool = state.ports[1].pool.as_mut().unwrap();
@@ -252,7 +252,7 @@ fn a_part_that_stays_in_error_after_a_push_is_replaced_where_nothing_is_lost() {
         state.ports[1].pushed.as_mut().unwrap().at = at;
     };
     assert_eq!(pushed(monitor, just_in_time), replacement_of(monitor));
-    // PENDING for ever is pushed and never replaced.
+    // A part that stays PENDING gets a PUT of its own values and is never replaced.
     let lost = made(|state, now| {
         state.ports[1].members.clear();
         let id = state.ports[1].part_id(PartKind::Pool).unwrap();
@@ -272,7 +272,7 @@ const OTHER: MonitorNumbers = MonitorNumbers {
     max_retries_down: 1,
 };
 
-/// What is kept as desired, and whether everything is.
+/// What is done to keep the settings as desired, and whether all of them are.
 fn kept(change: impl FnOnce(&mut State, &Now)) -> (Done, bool) {
     let (state, now) = prepared(change);
     let desired = state.desired.clone().unwrap();

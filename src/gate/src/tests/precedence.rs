@@ -12,7 +12,7 @@ use crate::{
 };
 use capo_core::{GateOverride, GateState, Reason};
 
-/// The release gate of the machine that leaves, as soon as everything that holds is known.
+/// The decision of the release gate on the machine that leaves, as soon as everything on which it depends is known.
 fn release(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.controllers = false;
@@ -109,7 +109,7 @@ fn precedence() {
     }
 }
 
-/// The admission gate of a new machine whose member is ACTIVE.
+/// The decision of the admission gate on a new machine whose member is ACTIVE.
 fn admission(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.controllers = false;

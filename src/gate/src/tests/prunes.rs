@@ -26,7 +26,7 @@ use capo_core::{ProvisioningStatus, ids::MemberId};
 
 const LEFT_OVER: &str = "left-over";
 
-/// The member that is removed, in a state in which a member of the first machine's name is left over at another address.
+/// The member that is removed in a state in which a member of the first machine's name is left over at another address.
 fn pruned(change: impl FnOnce(&mut State, &Now)) -> Option<MemberId> {
     let (mut state, now) = state();
     let left_over = Member {

@@ -18,7 +18,7 @@ use crate::{
 };
 use capo_core::{FailureClass, MonitorType};
 
-/// The state after a write of the second port that failed.
+/// The state after a write of the second port failed.
 fn failed(write: &Write, class: FailureClass) -> State {
     let (mut state, now) = before();
     state.reads.ladder = None;
@@ -91,7 +91,7 @@ fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again
             let is_push = matches!(write, Write::RepairPart { .. });
             assert_eq!(state.reads.structure_due, !is_push, "{write:?}");
             assert!(state.trouble.is_some() && state.ports[1].refusal.is_none());
-            // Octavia may have carried out a repair, so it counts as an attempt. What was not sent does not.
+            // Octavia may have carried out a repair, so it counts as an attempt. A write that was not sent does not.
             let repairs = matches!(write, Write::RepairPart { .. } | Write::ReplacePart { .. });
             let is_counted = repairs && class != FailureClass::NotSent;
             assert_eq!(state.ports[1].attempts.made, u32::from(is_counted));

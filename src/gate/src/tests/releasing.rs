@@ -23,7 +23,7 @@ use crate::{
 };
 use capo_core::{FailureClass, ObjectName, Provider, ProvisioningStatus};
 
-/// Whether the rules decide on the first and on the second machine.
+/// Evaluations in which the rules decide on the first and on the second machine, or not.
 fn ruled(each: [bool; 2]) -> [Evaluation; 2] {
     each.map(|ruled| Evaluation {
         ruled,
@@ -31,7 +31,7 @@ fn ruled(each: [bool; 2]) -> [Evaluation; 2] {
     })
 }
 
-/// Two machines of which the first one waits at the hook, on reads of this moment.
+/// Two machines, of which the first one waits at the hook. Everything was read at this moment.
 fn waiting() -> (State, Now) {
     let (mut state, now) = state();
     for port in &mut state.ports {
@@ -45,7 +45,7 @@ fn waiting() -> (State, Now) {
     (state, now)
 }
 
-/// What one turn makes of the first machine.
+/// The result of one turn for the first machine.
 struct Turn {
     machine: Machine,
     needs: Needs,
@@ -107,7 +107,7 @@ fn the_oldest_deletion_goes_first_and_one_that_has_begun_goes_on() {
         }),
         Some(2)
     );
-    // One that has begun goes on, or is called off, although only another one could be replaced.
+    // A release that has begun goes on, or is called off, although only another machine could be replaced.
     assert_eq!(
         chosen([true; 2], None, |state, _| {
             machine(state, 2).stage = Stage::Draining;
@@ -173,7 +173,7 @@ fn it_begins_on_fresh_reads_while_others_serve() {
     }
 }
 
-/// A turn of one that is being drained: both members at weight 0 before the change.
+/// A turn while the first machine is being drained. Both members have weight 0 before the change.
 fn draining(change: impl FnOnce(&mut State, &Now)) -> Turn {
     turn(|state, now| {
         machine(state, 1).stage = Stage::Draining;
@@ -238,7 +238,7 @@ fn the_grace_time_counts_from_the_first_drained_read() {
     assert_eq!(after(Some(grace)), Stage::Removing);
 }
 
-/// A turn of one whose members were read absent twice.
+/// A turn for a machine whose members were absent in two reads.
 fn removed(change: impl FnOnce(&mut State, &Now)) -> Turn {
     turn(|state, now| {
         let machine = machine(state, 1);
@@ -264,11 +264,11 @@ fn it_ends_when_every_member_was_read_absent_twice_and_others_still_serve() {
     let released = confirm(|_, _| ());
     assert_eq!(released.machine.stage, Stage::Released);
     assert!(!released.needs.tree && !released.needs.lists);
-    // What the others' weights are is read once more.
+    // The weights of the other machines are read once more.
     let unread = confirm(|state, _| state.ports[1].listed = None);
     assert_eq!(unread.machine.stage, Stage::Confirming);
     assert!(unread.needs.lists);
-    // One read of the absence is enough for the requests. The other one follows them.
+    // One read of the absence is enough to begin the requests. The other read follows.
     let seen_once = |state: &mut State, _: &Now| machine(state, 1).slots[1].absent_reads = 1;
     assert_eq!(removed(seen_once).machine.stage, Stage::Confirming);
     let unconfirmed = confirm(seen_once);
@@ -291,7 +291,7 @@ fn it_ends_when_every_member_was_read_absent_twice_and_others_still_serve() {
         |state| machine(state, 1).slots[1].absent_reads = 0,
         |state| machine(state, 1).slots[1].member = Some(0),
         it_is_unclear_whether_others_serve,
-        // Draining leads nowhere but to Removing.
+        // From Draining, only Removing may follow.
         |state| {
             state.settings.drain_grace = STEP;
             machine(state, 1).stage = Stage::Draining;

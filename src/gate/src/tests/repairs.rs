@@ -1,4 +1,4 @@
-//! How a broken member is mended, and whose members are pruned.
+//! How a broken member is repaired, and whose members are pruned.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ enum Done {
     Read,
     /// A PUT of its own values.
     Push,
-    /// A DELETE, so that it is made anew.
+    /// A DELETE, so that the member is created again.
     Anew,
 }
 
@@ -106,7 +106,7 @@ fn what_is_broken_is_pushed_on_a_fresh_read_when_its_time_has_come() {
             |state, now| machine(state, 1).slots[0].attempts.next = Some(now.instant),
             Done::Push,
         ),
-        // Another one that is being made anew comes first, unless its machine leaves.
+        // Another member that is being created again comes first, unless its machine leaves.
         (
             |state, now| {
                 let slot = &mut machine(state, 2).slots[1];
@@ -143,7 +143,7 @@ fn one_that_is_being_deleted_for_ever_is_deleted_again() {
     );
 }
 
-/// The second machine's member may be disabled, as far as is known.
+/// The second machine's member may be disabled, because its details were not read.
 fn alone(state: &mut State) {
     member(state, 2, 0).detail = None;
 }
@@ -190,7 +190,8 @@ fn one_that_was_never_admitted_is_made_anew_as_soon_as_no_client_needs_it() {
         })
     };
     assert_eq!(newcomer(false, |_| ()), Done::Anew);
-    // As far as is known the other one may be disabled; a newcomer in ERROR is of no use to clients either.
+    // The other member may be disabled, because its details were not read. A newcomer in ERROR is of no use to clients
+    // either.
     assert_eq!(newcomer(false, alone), Done::Anew);
     let no_other: [fn(&mut State); 4] = [
         |state| weigh(state, 2, 0, 0, true),
@@ -198,7 +199,7 @@ fn one_that_was_never_admitted_is_made_anew_as_soon_as_no_client_needs_it() {
         |state| machine(state, 2).slots[0].member = None,
         |state| machine(state, 2).want.deletion = UNHOOKED,
     ];
-    // Beside an admitted one that does not serve it is pushed, as often as it takes.
+    // Beside an admitted machine that does not serve, the member gets a PUT of its own values, as often as necessary.
     for (case, change) in no_other.into_iter().enumerate() {
         assert_eq!(newcomer(false, change), Done::Push, "case {case}");
         assert_eq!(newcomer(true, change), Done::Push, "case {case}");

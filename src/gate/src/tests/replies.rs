@@ -1,4 +1,4 @@
-//! What each reply through the endpoint shows, and which row of requests it belongs to.
+//! What each reply through the endpoint shows, and to which series of requests it belongs.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -69,9 +69,9 @@ fn an_answer_of_an_api_server_counts_unless_the_leaving_machine_gave_it() {
         (Round::Drained, &[other], true),
         (Round::Drained, &[own], false),
         (Round::Removed, &[own], false),
-        // While it is in service it may answer.
+        // While the machine is in service, it may answer.
         (Round::InService, &[own], true),
-        // Such a certificate is everybody's, and does not show who answered.
+        // A certificate that names several machines does not show which one answered.
         (Round::Drained, &[own, other], true),
     ] {
         let (state, port) = after(round, &answer(200, named));
@@ -160,7 +160,7 @@ fn a_reply_to_no_request_under_way_changes_nothing() {
     assert!(state.proof.is_none() && !state.answered);
 }
 
-/// The row of requests that the first machine's stage needs; `None` for no requests.
+/// The series of requests that the first machine's stage needs; `None` if it needs none.
 fn kept(
     row: Option<(u8, Round)>,
     others: Others,
@@ -212,7 +212,7 @@ fn a_row_of_requests_is_kept_while_it_is_of_this_machine_and_stage() {
     for stage in [Stage::Draining, Stage::Removing, Stage::Released] {
         assert_eq!(kept(Some((1, Round::Drained)), serve, at(stage)), None);
     }
-    // Without a proof none is asked for.
+    // If no proof is required, no requests are made.
     let unproven = |state: &mut State, _: &Now| machine(state, 1).stage = Stage::Proving;
     assert_eq!(kept(None, serve, unproven), None);
 }
@@ -256,7 +256,7 @@ fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
     assert_eq!(outcome(Round::Drained, 0, 0, 0, window), Failed);
     assert_eq!(outcome(Round::Drained, 0, 0, 2, soon), Pending);
     assert_eq!(outcome(Round::Drained, 0, 0, 3, soon), Failed);
-    // An endpoint that answers every request, each of them slowly, gets three times as long.
+    // An endpoint that answers every request, but each of them slowly, gets three times as long.
     let answered_slowly = |failure: Option<&str>, age| {
         let round = Round::Drained;
         let mut row = Proof::new(machine_name(1), round, ago(&now, age), vec![true, true]);
@@ -269,7 +269,7 @@ fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
     assert_eq!(answered_slowly(None, still), Pending);
     assert_eq!(answered_slowly(None, longest), Failed);
     assert_eq!(answered_slowly(Some("closed"), window), Failed);
-    // One answer shows that the endpoint is reached, and that an additional port is.
+    // One answer shows that the endpoint, or an additional port, is reached.
     assert_eq!(outcome(Round::InService, 0, 1, 0, soon), Answered);
     assert_eq!(outcome(Round::Removed, 1, 1, 0, soon), Answered);
     assert_eq!(outcome(Round::Removed, 1, 0, 0, soon), Pending);

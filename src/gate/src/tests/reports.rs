@@ -1,4 +1,4 @@
-//! What the findings say of each member, machine and cluster: every sentence and status by what was read.
+//! What the findings report about each member, machine and cluster: every sentence and status by what was read.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn message(change: impl FnOnce(&mut State, &Now)) -> String {
     of_member(change).unwrap().message
 }
 
-/// Its operation has been under way for this long.
+/// Sets since when the operation of the first machine's member of the second port is under way.
 fn pends(state: &mut State, now: &Now, span: Duration) {
     let member = member(state, 1, 1);
     member.provisioning = ProvisioningStatus::PendingUpdate;
@@ -183,7 +183,7 @@ fn a_missing_member_is_reported_where_its_machine_needs_one() {
     let foreign = missing(|state| machine(state, 1).slots[1].foreign = Some(0));
     let text = foreign.map(|finding| finding.message).unwrap();
     assert!(text.contains("is ambiguous"), "{text}");
-    // It needs none, so nothing is said.
+    // The machine needs no member, so nothing is reported.
     assert_eq!(missing(|state| machine(state, 1).want.address = None), None);
     assert_eq!(
         missing(|state| machine(state, 1).want.deletion = UNHOOKED),
@@ -297,7 +297,7 @@ fn the_condition_of_a_machine_shows_what_keeps_its_members_from_being_seen() {
             False,
             Reason::LoadBalancerError,
         ),
-        // The load balancer's own trouble is the cluster's: this machine's members are ACTIVE.
+        // The trouble of the load balancer itself is shown for the cluster only: this machine's members are ACTIVE.
         (
             |state, _| state.balancer.provisioning = Some(ProvisioningStatus::Error),
             True,

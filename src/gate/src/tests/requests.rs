@@ -1,4 +1,4 @@
-//! Which requests through the endpoint are sent, and which call that waits for the budget may still be sent.
+//! Which requests through the endpoint are sent, and which calls that wait for the request budget may still be sent.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ use crate::{
 };
 use capo_core::{ObjectName, ProvisioningStatus, ids::MemberId};
 
-/// What is sent while the first machine is being released.
+/// The requests that are sent while the first machine is being released.
 fn sent(change: impl FnOnce(&mut State, &Now)) -> (Vec<(u64, EndpointRequest)>, State, Now) {
     let (mut state, now) = state();
     state.requests = 6;
@@ -143,7 +143,7 @@ fn a_write_that_waits_is_not_sent_once_nothing_may_be_written() {
         |state| state.credentials = false,
     ];
     for (case, stop) in stops.into_iter().enumerate() {
-        // A read changes nothing.
+        // A read changes nothing, so it may still be sent.
         assert!(wanted(Purpose::Tree, stop), "case {case}");
         let attach = Purpose::Write(Write::Attach { port: 6443 });
         assert!(wanted(attach.clone(), |_| ()));
@@ -197,7 +197,7 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
     };
     let stays = [Create, Replace, Adopt, Restore, Repair, Enable];
     assert_eq!(all(|_| ()), stays);
-    // A newcomer is enabled only while there is a reason for it.
+    // A newcomer is enabled only while there is a reason to enable it.
     let disabled = [Create, Replace, Adopt, Restore, Repair];
     assert_eq!(all(is_not_known_to_be_up), disabled);
     let and_no_other_one_serves = |state: &mut State| {
@@ -205,7 +205,7 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
         member(state, 2, 0).provisioning = ProvisioningStatus::Error;
     };
     assert_eq!(all(and_no_other_one_serves), stays);
-    // A member that is to be replaced is deleted before.
+    // A member that is to be replaced is deleted first.
     let broken = |state: &mut State| {
         member(state, 1, 0).provisioning = ProvisioningStatus::Error;
         machine(state, 1).restoring = true;
@@ -246,7 +246,7 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
         all(|state| machine(state, 1).want.deletion = UNHOOKED),
         [Delete, Drain, Restore, Repair]
     );
-    // It is the last API server: its member comes back.
+    // The machine has the last API server, so its member comes back.
     let last = |state: &mut State| {
         machine(state, 1).want.deletion = Deletion::AfterHook {
             since: jiff::Timestamp::UNIX_EPOCH,

@@ -1,4 +1,5 @@
-//! What the gates say where the list is silent: by the rules, without our hook, and while they only observe.
+//! The decisions of the gates if no always-open rule applies: by the rules, without our hook, and while the gates only
+//! observe.
 
 use crate::model::decision::Proven;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::{
 };
 use capo_core::{GateMode, GateOverride, ProvisioningStatus};
 
-/// What the finalizer's gate says of a machine that goes without our hook.
+/// The decision of the finalizer gate on a machine that is deleted without our hook.
 fn unhooked(change: impl FnOnce(&mut State, Instant)) -> GateDecision {
     let mut world = world();
     let now = world.present();
@@ -86,7 +87,7 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
         }),
         held(GateCause::Ambiguous)
     );
-    // Two objects of one name on another port say nothing of its members.
+    // Two objects of one name on another port do not concern the members of this port.
     let ambiguous = |state: &mut State| {
         state.ports.first_mut().unwrap().ambiguous = Some("two".to_owned());
     };
@@ -187,7 +188,7 @@ fn what_the_rules_say_at_each_stage() {
             held(GateCause::Removing),
             GateDecision::Open(GateCause::Released(Proven::NotPossible)),
         ),
-        // Not contradicted yet.
+        // No newer observation has contradicted the open gate.
         (Stage::Released, Some(unclear), released, released),
         (Stage::Released, None, released, released),
         (

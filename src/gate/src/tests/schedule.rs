@@ -25,7 +25,7 @@ use capo_core::{FailureClass, GateOverride, Lookup as Known, ProvisioningStatus}
 const SECOND: Duration = Duration::from_secs(1);
 const STEADY: Duration = Duration::from_secs(300);
 
-/// The state right after a read in which everything was well.
+/// The state right after a read that showed everything as it should be.
 fn quiet(change: impl FnOnce(&mut State, &Now)) -> (State, Now) {
     let (mut state, now) = state();
     state.reads.tried = Some(now.instant);
@@ -86,7 +86,7 @@ fn something_settles_while_it_is_not_as_it_is_to_be() {
             state.balancer.not_found = 2;
         },
         |state, _| state.summary.cause = Some(GateCause::Stale),
-        // What belongs to others may be in any status.
+        // Members that are not ours may have any status.
         |state, _| {
             member(state, 1, 1).owner = Owner::Stranger;
             member(state, 1, 1).provisioning = ProvisioningStatus::Error;
@@ -112,7 +112,7 @@ fn something_settles_while_it_is_not_as_it_is_to_be() {
     }
 }
 
-/// How long after the last read the next one is due.
+/// How long after the last read the next read is due.
 fn due(change: impl FnOnce(&mut State, &Now)) -> (Option<Duration>, State) {
     let (mut state, now) = quiet(change);
     let due = schedule::settle(&mut state, &now);
@@ -138,7 +138,7 @@ fn the_next_read_is_due_after_the_gap_that_fits_what_is_under_way() {
         ),
         (|state, _| state.balancer.not_found = 1, SECOND * 2),
         (|state, _| state.reads.factor = 0.9, STEADY * 9 / 10),
-        // However the jitter is set.
+        // The gap has limits, whatever the jitter is.
         (|state, _| state.reads.factor = 0.1, STEADY / 2),
         (|state, _| state.reads.factor = 9.0, STEADY * 3 / 2),
         (
@@ -178,7 +178,7 @@ fn while_something_settles_reads_follow_the_ladder() {
     };
     let (first, state) = settling(|_, _| ());
     assert_eq!(first, Some(Duration::from_millis(1_050)));
-    // Jitter leaves the first read where it is, right after the shortest operation.
+    // The jitter does not move the first read, which is made right after the shortest operation.
     for change in [
         |state: &mut State, _: &Now| state.reads.factor = 0.8,
         |state: &mut State, _: &Now| state.reads.factor = 1.2,
@@ -194,7 +194,7 @@ fn while_something_settles_reads_follow_the_ladder() {
         });
     };
     assert_eq!(settling(second).0, Some(Duration::from_millis(1_650)));
-    // Nothing waits for the end of an enabling: its second read comes late.
+    // No gate waits until an enabling is applied, so its second read is late.
     for (reads, gap) in [(0, Duration::from_millis(1_050)), (1, SECOND * 5)] {
         let (patient, _) = due(|state, now| {
             state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
@@ -206,7 +206,7 @@ fn while_something_settles_reads_follow_the_ladder() {
         });
         assert_eq!(patient, Some(gap), "{reads}");
     }
-    // What a gate waits for is read within two seconds, and not in a hot loop.
+    // What a gate waits for is read within two seconds, but not in a hot loop.
     let wanted = |state: &mut State, now: &Now| {
         state.reads.ladder = Some(Ladder {
             start: ago(now, SECOND * 100),
@@ -216,7 +216,7 @@ fn while_something_settles_reads_follow_the_ladder() {
         state.reads.wanted = true;
     };
     assert_eq!(settling(wanted).0, Some(SECOND * 2));
-    // A member is missing, and Octavia has applied all that was written: nothing has to be waited for.
+    // A member is missing and Octavia has applied all writes, so there is nothing to wait for.
     let applied = |state: &mut State, now: &Now| {
         machine(state, 1).slots[1].member = None;
         wanted(state, now);
@@ -229,7 +229,7 @@ fn while_something_settles_reads_follow_the_ladder() {
     assert_eq!(unapplied, Some(SECOND * 2));
     let implausible = |state: &mut State, _: &Now| state.reads.suspect = true;
     assert_eq!(settling(implausible).0, Some(SECOND * 2));
-    // The next read is due after the write, whenever the last read was.
+    // The time of the next read counts from the write, whenever the last read was.
     let written = |state: &mut State, now: &Now| {
         state.reads.tried = Some(ago(now, SECOND * 10));
         state.reads.ladder = Some(Ladder::from(now.instant));
@@ -265,7 +265,7 @@ fn a_read_is_stale_after_three_of_the_widest_gaps_since_it() {
         (steady.reads.interval, steady.reads.stale_after),
         (STEADY, STEADY * 3)
     );
-    // A gate that asks for reads makes the one that there is no older.
+    // When a gate asks for reads, the last read does not become stale earlier.
     let (_, narrow) = due(|state, _| state.reads.health_wanted = true);
     assert_eq!(
         (narrow.reads.interval, narrow.reads.stale_after),
@@ -288,7 +288,7 @@ fn a_read_is_stale_after_three_of_the_widest_gaps_since_it() {
     assert_eq!(slow.reads.stale_after, STEADY * 6);
 }
 
-/// How long it is until the worker steps next, the next read being due in so long.
+/// How long it takes until the worker steps next, if the next read is due after `read`.
 fn alarm(read: Duration, change: impl FnOnce(&mut State, &Now)) -> Option<Duration> {
     let (state, now) = quiet(change);
     let alarm = schedule::alarm(&state, Some(now.instant + read), &now);
@@ -368,7 +368,7 @@ fn the_worker_steps_when_something_is_due() {
     for (case, (change, expected)) in cases.into_iter().enumerate() {
         assert_eq!(alarm(FAR, change), Some(expected), "case {case}");
     }
-    // The next call waits for the end of a pause, whichever read is due before.
+    // The next call waits for the end of a pause, even if a read is due before.
     let paused = |until: Duration| {
         move |state: &mut State, now: &Now| {
             state.trouble = Some(Trouble {

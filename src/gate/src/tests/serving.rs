@@ -1,4 +1,4 @@
-//! Which machines leave, and whose API server is known to be up.
+//! Which machines count as leaving, and which API servers are known to be up.
 
 use std::time::Duration;
 

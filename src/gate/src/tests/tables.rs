@@ -1,4 +1,4 @@
-//! Tables: classes, gaps, providers.
+//! Tables of classes, gaps and providers.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ fn classes() {
         ("FROZEN", Owner::Ours, &[], amphora, Class::Unknown),
         ("ACTIVE", Owner::NameOnly, &[], amphora, Class::Foreign),
         ("ACTIVE", Owner::AddressOnly, &[], amphora, Class::Foreign),
-        // Three reads and a minute; OVN two.
+        // Three reads over at least a minute show that an operation is lost; with OVN it takes two minutes.
         (
             "PENDING_CREATE",
             Owner::Ours,
@@ -121,7 +121,7 @@ fn classes() {
             Provider::Ovn,
             Class::Orphaned,
         ),
-        // Only PENDING can be lost.
+        // Only a PENDING status can be lost.
         ("ERROR", Owner::Ours, &[0, 60, 120], amphora, Class::Error),
     ] {
         let found = classify::member(

@@ -1,11 +1,11 @@
-//! The canonical form of a world: worlds that nothing can tell apart become one.
+//! The canonical form of a world: worlds that behave alike are made equal.
 //!
-//! - Every moment is moved to the begin of its tick, for all that is decided on is how many ticks ago it was. Only the
+//! - Every moment is moved to the beginning of its tick, because decisions depend only on how many ticks ago it was. Only the
 //!   moments that are compared with each other (reads, lists, the last write) keep their order within the tick.
-//! - Nothing asks whether something is older than its last threshold, how long a row is or what a count is beyond that.
+//! - A moment or a count that is beyond its last threshold is reduced to that threshold, because no decision depends on more.
 //!   (Thresholds that can be set are set in ticks: [`explore`](super::explore).)
-//! - The wall clock stands still; of deletions only their order is left.
-//! - What only metrics and texts use is forgotten. Ids of members are numbered anew.
+//! - The wall clock stands still. Of the times of deletions only the order is kept.
+//! - Values that only metrics and texts use are cleared. The ids of members are numbered again from the beginning.
 
 use std::{
     collections::HashSet,
@@ -22,20 +22,21 @@ use crate::{
     tests::world::{Todo, World},
 };
 
-/// How long nothing but order distinguishes moments: more than the 15 s for which a read is fresh, and no more than any
-/// other time that is asked for.
+/// The time within which only the order of moments counts. It is longer than the 15 s for which a read is fresh, and no
+/// longer than any other time on which a decision depends.
 pub(crate) const TICK: Duration = Duration::from_secs(20);
-/// A read is stale after three times the widest gap, two ticks.
+/// In ticks. A read is stale after three times the widest gap, which is two ticks.
 const STALE: u32 = 7;
-/// PENDING is stuck after four ticks. A server's read and evidence against count for a minute, a lookup for 75 s.
+/// In ticks. A PENDING status is stuck after four ticks. A read of a server and evidence against a machine count for a
+/// minute, a lookup for 75 s.
 const STUCK: u32 = 4;
-/// It is warned after two ticks; so long is the steady gap.
+/// In ticks. A warning is due after two ticks, which is also the steady gap.
 const WARNED: u32 = 3;
-/// Longer than two ticks no read takes.
+/// In ticks. No read takes longer than two ticks.
 const SLOW: u32 = 2;
-/// Where no proof is possible, others must serve for 90 s.
+/// In ticks. If no proof is possible, other machines must serve for 90 s.
 const UNPROVEN: u32 = 5;
-/// ONLINE counts after one tick; so long is the monitor's span, and more than a probe rests.
+/// In ticks. ONLINE counts after one tick, which is the monitor's span and longer than the pause between probes.
 const ONLINE: u32 = 1;
 
 /// The clock of a world.
@@ -51,7 +52,7 @@ impl Clock {
         u32::try_from(since.as_secs() / TICK.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// The begin of its tick, or of the oldest one that counts.
+    /// The beginning of the moment's tick, or of the oldest tick that counts.
     fn floor(self, moment: Instant, oldest: u32) -> Instant {
         let oldest = self.tick(self.now).saturating_sub(oldest);
         self.start + TICK * self.tick(moment).max(oldest)
@@ -68,7 +69,7 @@ impl Clock {
         }
     }
 
-    /// A moment that is only asked whether it has come.
+    /// Reduces a moment of which decisions only depend on whether it has come.
     fn coming(self, moment: &mut Option<Instant>) {
         *moment = moment.filter(|moment| self.tick(*moment) >= self.tick(self.now));
         self.maybe(moment, 0);
@@ -118,13 +119,13 @@ pub(crate) fn tidy(world: &mut World) {
         *up = clock.floor(*up, ONLINE);
     }
     if let Some(running) = &mut world.model.running {
-        // It ends when it is its turn.
+        // The operation ends only when `End` is chosen.
         running.ends = world.now + Duration::from_hours(1_000);
     }
     order(world, clock);
 }
 
-/// What is on its way: nothing from a process that is gone, and nothing twice.
+/// Removes the events of processes that are gone, and events that are on their way twice.
 fn events(world: &mut World, clock: Clock) {
     let epoch = std::mem::take(&mut world.epoch);
     let mut seen = HashSet::new();
@@ -140,7 +141,7 @@ fn events(world: &mut World, clock: Clock) {
         other => seen.insert(format!("{other:?}")),
     });
     requests(world, clock);
-    // The call under way is the first one.
+    // The call under way gets the number 1.
     let state = &mut world.state;
     state.calls = u64::from(state.call.is_some());
     for (_, _, todo) in &mut world.queue {
@@ -153,7 +154,7 @@ fn events(world: &mut World, clock: Clock) {
     }
 }
 
-/// The numbers of requests through the endpoint begin again at 0. A reply to a request that is no longer under way is ignored.
+/// Numbers the requests through the endpoint from 0 again. A reply to a request that is no longer under way is ignored.
 fn requests(world: &mut World, clock: Clock) {
     let state = &mut world.state;
     let mut numbers = Vec::new();
@@ -215,7 +216,7 @@ fn deletions(world: &mut World) {
     for machine in world.state.machines.values_mut() {
         renumber(&mut machine.want.deletion);
     }
-    // The next one is later.
+    // The next deletion is later than all others.
     let next = i64::try_from(order.len()).unwrap_or(i64::MAX);
     world.wall = base + SignedDuration::from_secs(next);
 }
@@ -250,10 +251,10 @@ fn ages(state: &mut State, clock: Clock) {
             .unwrap_or(STALE)
             .min(STALE - 1);
     reads.health = 0;
-    // What the tree lacks is read again with every second steady read, not every sixth.
+    // The lists and monitors are read again after every second settled read, not after every sixth.
     reads.steady = reads.steady.max(4);
     if let Some(ladder) = &mut reads.ladder {
-        // Every gap is the same, so all that counts is whether a read was tried since.
+        // Every gap is the same, so decisions depend only on whether a read was tried since.
         ladder.start = if reads.tried.is_some_and(|tried| ladder.start <= tried) {
             clock.start
         } else {
@@ -266,7 +267,7 @@ fn ages(state: &mut State, clock: Clock) {
         *structure = clock.start;
     }
     for port in &mut state.ports {
-        // A list of an earlier tick is not fresh any more.
+        // A list that was read in an earlier tick is not fresh any more.
         port.listed = port
             .listed
             .filter(|listed| clock.tick(*listed) == clock.tick(clock.now));
@@ -304,7 +305,7 @@ fn ages(state: &mut State, clock: Clock) {
         clock.coming(&mut machine.proofs.next);
         machine.proofs.made = machine.proofs.made.min(4);
         clock.maybe(&mut machine.others_since, UNPROVEN);
-        // For texts.
+        // Only texts use this value.
         machine.unproven = None;
         if let Some(since) = &mut machine.waiting_since {
             clock.stamp(since, WARNED);
@@ -313,7 +314,7 @@ fn ages(state: &mut State, clock: Clock) {
         clock.maybe(&mut machine.hook_gone, WARNED);
         clock.maybe(&mut machine.unclear, WARNED);
         machine.others = None;
-        // For texts and metrics.
+        // Only texts and metrics use these values.
         machine.gates.admission_since = None;
         machine.gates.release_since = None;
         machine.gates.finalizer_since = None;
@@ -329,10 +330,11 @@ fn ages(state: &mut State, clock: Clock) {
     }
 }
 
-/// Moments that are compared with each other keep their order within their tick, and now comes after all of them.
+/// Moments that are compared with each other keep their order within their tick, and the present moment comes after all of
+/// them.
 fn order(world: &mut World, clock: Clock) {
     let state = &mut world.state;
-    // A write before all that was read since is as good as none.
+    // A write before everything that was read since has no effect on decisions any more.
     let reads = state
         .reads
         .tree

@@ -66,7 +66,7 @@ pub(crate) fn tree_of(state: &State) -> StatusTree {
     }
 }
 
-/// Takes in another read, some seconds after the last one.
+/// Applies another read, some seconds after the last one.
 pub(crate) fn read(
     state: &mut State,
     now: &mut Now,
@@ -84,7 +84,7 @@ pub(crate) fn pool(tree: &mut StatusTree, port: usize) -> &mut TreePool {
     &mut tree.pools[port]
 }
 
-/// Another pool of the same name is the listener's.
+/// Makes another pool of the same name the pool of the listener.
 fn set_pool(tree: &mut StatusTree, port: usize, id: &str) {
     tree.listeners[port].pools = vec![id.into()];
     pool(tree, port).id = id.into();
@@ -124,7 +124,7 @@ fn members_that_are_all_gone_at_once_are_believed_gone_in_the_second_read() {
     read(&mut state, &mut now, without);
     assert!(!state.reads.suspect);
     assert_eq!(absences(&state), [1, 1, 1, 1]);
-    // What was absent already is no news.
+    // A member that was absent before does not make a read suspect.
     read(&mut state, &mut now, without);
     assert!(!state.reads.suspect);
     assert_eq!(absences(&state), [2, 2, 2, 2]);
@@ -307,7 +307,7 @@ fn another_pool_or_monitor_has_what_the_tree_lacks_read() {
     assert_eq!(another_monitor.ports[1].numbers, None);
     let (without, _) = after(|_| (), |tree| pool(tree, 1).health_monitor = None);
     assert_eq!(due(&without), [(false, false), (false, true)]);
-    // The numbers of a monitor that we have just made are known.
+    // The delay, timeout and retry counts of a monitor that this process has just created are known.
     let (mut state, mut now) = state();
     let whole = tree_of(&state);
     read(&mut state, &mut now, |tree| {
@@ -337,7 +337,7 @@ fn a_part_has_its_status_since_the_read_that_first_showed_it() {
     assert_eq!(since(&state), (changed, 1));
     read(&mut state, &mut now, pending);
     assert_eq!(since(&state), (changed, 2));
-    // Under a load balancer that is PENDING itself, Octavia is still at work.
+    // While the load balancer itself is PENDING, Octavia is still executing the operation.
     read(&mut state, &mut now, |tree| {
         pending(tree);
         tree.provisioning_status = ProvisioningStatus::PendingUpdate;

@@ -1,4 +1,4 @@
-//! What one evaluation of all gates keeps in mind of each machine, besides their decisions.
+//! What one evaluation of all gates records about each machine, besides the decisions.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn a_machine_waits_from_the_moment_in_which_our_hook_is_reached() {
     ] {
         let found = first(|state, _| machine(state, 1).want.deletion = deletion);
         assert_eq!(found.waiting_since.is_some(), waits, "{deletion:?}");
-        // What was noted before is forgotten, unless the machine still waits.
+        // What was recorded before is forgotten, unless the machine still waits.
         let found = first(|state, now| {
             let machine = machine(state, 1);
             machine.want.deletion = deletion;
@@ -120,7 +120,7 @@ fn a_member_counts_as_restored_once_it_is_active_and_in_rotation_on_every_port()
         (|_| (), false),
         (|state| drain(state, 1, 1, true), true),
         (|state| drain(state, 1, 1, false), true),
-        // An operator has drained or disabled it.
+        // An operator has drained or disabled the member.
         (|state| weigh(state, 1, 1, 0, true), false),
         (|state| weigh(state, 1, 1, 1, false), false),
         (
@@ -271,7 +271,7 @@ fn a_decision_is_recorded_when_its_label_or_reason_changes() {
     let first = decisions(&mut state, &now);
     assert_eq!(first, [GateState::Held]);
     assert_eq!(decisions(&mut state, &now), []);
-    // The same reason on another port is no new decision for the metrics.
+    // The same reason on another port does not count as a new decision in the metrics.
     no_other(&mut state, 0);
     let before = machine(&mut state, 1).gates.release;
     assert_eq!(decisions(&mut state, &now), []);
@@ -345,7 +345,7 @@ fn an_api_server_is_probed_again_after_the_gap_and_not_twice_at_a_time() {
     assert_eq!(probed(Some(PROBE_GAP), false), 1);
     assert_eq!(probed(PROBE_GAP.checked_sub(STEP), false), 0);
     assert_eq!(probed(Some(PROBE_GAP), true), 0);
-    // A member that joins is enabled as soon as its API server is up.
+    // A member that was created disabled is enabled as soon as its API server is up.
     assert_eq!(probed_if(true, Some(JOINING_PROBE_GAP), false), 1);
     assert_eq!(
         probed_if(true, JOINING_PROBE_GAP.checked_sub(STEP), false),
@@ -401,7 +401,7 @@ fn a_release_that_has_begun_is_carried_on_though_one_behind_it_could_begin() {
         }
         let first = machine(&mut state, 1);
         first.stage = stage;
-        // A release of it was put off a moment ago.
+        // A release of the first machine was put off a moment ago.
         first.proofs.made(now.instant);
         evaluate(&mut state, &now, &mut Vec::new());
         assert_eq!(state.releasing, Some(machine_name(releasing)), "{stage:?}");

@@ -1,4 +1,4 @@
-//! The cluster's verdict: which cause, what counts, what is ready and settled.
+//! The cluster's verdict: its cause, what makes the cluster not Ready, what is ready and settled.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn the_most_telling_ground_comes_first() {
     use ProvisioningStatus::{Error, PendingUpdate};
     let kinds = [PartKind::Listener, PartKind::Pool, PartKind::Monitor];
     for kind in kinds {
-        // One of the second port tells as much as one of the first.
+        // Parts of the second port count as much as parts of the first.
         for (port, number) in [(0, 6443), (1, 8132)] {
             let status = |to: Option<ProvisioningStatus>| {
                 shown(|state, _| part(state, port, kind, to)).cause
@@ -112,7 +112,7 @@ fn the_most_telling_ground_comes_first() {
             |state, _| state.balancer.provisioning = Some(PendingUpdate),
             Some(GateCause::LoadBalancerPending),
         ),
-        // A member says more than that something is going on, and a part says more than a member.
+        // A member's status takes precedence over a general PENDING, and a part's status over a member's.
         (
             |state, _| {
                 state.balancer.provisioning = Some(PendingUpdate);
@@ -136,7 +136,7 @@ fn the_most_telling_ground_comes_first() {
             },
             Some(GateCause::NoneServes),
         ),
-        // In a cluster that waits for its first machine no machine should serve yet.
+        // In a cluster that waits for its first machine, no machine should serve yet.
         (
             |state, _| {
                 state.desired.as_mut().unwrap().cluster.initialised = false;
@@ -224,7 +224,7 @@ fn some_grounds_count_at_once_and_others_after_a_while() {
                 Some(ProvisioningStatus::PendingUpdate),
             );
         },
-        // Members that hang do not hide that the load balancer hangs.
+        // Members that stay PENDING do not hide that the load balancer stays PENDING.
         &|state| {
             state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
             member(state, 1, 0).provisioning = ProvisioningStatus::PendingCreate;

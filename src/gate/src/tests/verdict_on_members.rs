@@ -1,4 +1,4 @@
-//! The cluster's verdict on its members: the worst of them, and whether any serves.
+//! The cluster's verdict on its members: the worst class among them, and whether any member serves.
 
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ fn no_machine_serves_when_a_monitor_says_so_of_each_one_twice() {
         }),
         None
     );
-    // The other port's monitor does not speak for the endpoint.
+    // The monitor of the other port does not show whether the endpoint is served.
     assert_eq!(
         shown(|state, _| {
             for index in [1, 2] {
@@ -113,7 +113,7 @@ fn the_worst_member_is_told_of() {
         None
     );
 
-    // From bad to worse; the one in the second port is always of the next class.
+    // The classes from the best to the worst. The member of the second port always has the next class.
     let ladder: [fn(&mut State, usize, &Now); 6] = [
         |state, port, _| member(state, 1, port).provisioning = ProvisioningStatus::PendingDelete,
         |state, port, _| member(state, 1, port).provisioning = ProvisioningStatus::PendingCreate,
@@ -124,7 +124,7 @@ fn the_worst_member_is_told_of() {
     ];
     for pair in ladder.windows(2) {
         for (first, second, worst) in [(0, 1, 6443), (1, 0, 8132)] {
-            // The worse one sits at `worst`, before or behind the other one.
+            // The worse member is on the port `worst`, before or after the other one.
             let cause = shown(|state, now| {
                 pair[1](state, first, now);
                 pair[0](state, second, now);
@@ -136,7 +136,7 @@ fn the_worst_member_is_told_of() {
             assert_eq!(port, worst);
         }
     }
-    // Two of one class: the first one.
+    // Of two members of one class, the first one is shown.
     assert_eq!(
         found(|state, _| {
             member(state, 1, 0).provisioning = ProvisioningStatus::Error;
@@ -168,7 +168,7 @@ fn what_leaves_is_told_of_while_something_of_it_is_left() {
         .cause;
         assert_eq!(cause, Some(GateCause::Removing), "{status}");
     }
-    // One in ERROR that leaves hides nothing worse and yields to nothing better.
+    // A leaving member in ERROR neither hides a worse class nor yields to a better one.
     assert_eq!(
         leaving(|state| {
             member(state, 1, 0).provisioning = ProvisioningStatus::PendingDelete;

@@ -1,4 +1,4 @@
-//! Time, controllers and Octavia around one state; checks the invariants at every turn.
+//! One state, surrounded by a clock, controllers and a model of Octavia. The world checks the invariants at every turn.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -34,7 +34,7 @@ use capo_core::{Endpoint, FailureClass, Lookup, ObjectName};
 pub(crate) enum Line {
     /// The call does not arrive.
     Down(FailureClass),
-    /// The call is done, the reply is lost.
+    /// The call is carried out, and its reply is lost.
     ReplyLost,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Line {
 pub(crate) enum AtEndpoint {
     /// The load balancer.
     LoadBalancer,
-    /// Nothing: there is no way to it.
+    /// Nothing: there is no route to it.
     Unreachable,
     /// Something that shows a certificate of another CA.
     Stranger,
@@ -51,7 +51,7 @@ pub(crate) enum AtEndpoint {
     Unchanged,
     /// The load balancer, for every second request.
     EverySecond,
-    /// Something that answers as an API server would, whether or not one is up: a proof that is made to lie.
+    /// A server that answers as an API server would, whether or not an API server is up, so that a proof lies.
     Lies,
 }
 
@@ -89,28 +89,28 @@ pub(crate) struct World {
     pub(crate) latency: Duration,
     /// How long calls wait for the request budget before they are sent.
     pub(crate) queue_wait: Duration,
-    /// The call that is being sent has waited for the budget: it was decided on what was known before.
+    /// Whether the call that is being sent has waited for the budget, so that it was decided on earlier facts.
     pub(crate) is_late: bool,
     pub(crate) line: VecDeque<Line>,
     /// What happens to every call that `line` says nothing about.
     pub(crate) fault: fn(&Call) -> Option<Line>,
     pub(crate) routable: bool,
-    /// The credentials lead to another project: the load balancer can't be asked, and no server is found.
+    /// Whether the credentials lead to another project. If so, the load balancer can't be read, and no server is found.
     pub(crate) elsewhere: bool,
     /// Tenant addresses at which the manager reaches another cluster's API server.
     pub(crate) strangers: BTreeSet<IpAddr>,
     /// What answers at the endpoint.
     pub(crate) endpoint: AtEndpoint,
-    /// What comes back from there whatever is requested.
+    /// The reply to every request through the endpoint, whatever is requested; `None` for the reply of the model.
     pub(crate) replies: Option<EndpointResult>,
-    /// When an API server could be reached through the load balancer last.
+    /// When an API server could last be reached through the load balancer.
     pub(crate) served: Instant,
-    /// When something came back from there last.
+    /// When the endpoint last replied.
     pub(crate) replied: Option<Instant>,
-    /// How far the caches of this process are behind: its controllers hand over what was true that long ago, and after
-    /// a start one machine after the other.
+    /// How far the caches of this process are behind. Its controllers hand over what was true that long ago, and after a
+    /// start they hand over one machine after the other.
     pub(crate) lag: Duration,
-    /// Whether controllers run, which read servers and remove hooks.
+    /// Whether there are controllers that read servers and remove hooks.
     pub(crate) controllers: bool,
     pub(crate) tally: Tally,
     pub(crate) findings: Findings,
@@ -118,24 +118,24 @@ pub(crate) struct World {
     pub(crate) log: VecDeque<String>,
     pub(crate) recent: VecDeque<Instant>,
     pub(crate) most_per_minute: usize,
-    /// Whether everything that happens is noted, to be printed when a test fails.
+    /// Whether all events are noted, to be printed when a test fails.
     pub(crate) noting: bool,
-    /// The wall clock stands still: no moment on it tells two states apart.
+    /// Whether the wall clock stands still, so that no moment on it makes two states differ.
     pub(crate) timeless: bool,
     random: u64,
     pub(crate) queue: Vec<(Instant, u64, Todo)>,
     pub(crate) order: u64,
     pub(crate) outstanding: u32,
     pub(crate) epoch: u32,
-    /// Whose admission this process called open.
+    /// The machines whose admission this process has shown as open.
     pub(crate) offered: BTreeSet<ObjectName>,
-    /// When which API server went down.
+    /// When each API server that is down went down.
     pub(crate) fell: BTreeMap<IpAddr, Instant>,
-    /// When which API server was last asked, and what this process was told.
+    /// When each API server was last probed, and the outcome that this process got.
     pub(crate) probed: BTreeMap<ObjectName, (Instant, ProbeOutcome)>,
-    /// Members as of the last tree that was answered.
+    /// The members in the last tree that was answered.
     pub(crate) snapshot: Vec<ModelMember>,
-    /// Members as of the tree that is on its way.
+    /// The members in the tree that is on its way.
     pub(crate) taken: Vec<ModelMember>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) enum Todo {
     Finish(ObjectName),
 }
 
-/// How long Cluster API goes on to report a connection that it has lost (`--remote-conditions-grace-period`).
+/// How long Cluster API goes on reporting a connection that it has lost (`--remote-conditions-grace-period`).
 pub(crate) const CONNECTION_GRACE: Duration = Duration::from_mins(5);
 
 pub(crate) const NAME: &str = "k8s-clusterapi-cluster-n-c-kubeapi";
@@ -280,7 +280,7 @@ impl World {
     pub(crate) fn hand_over_load_balancer(&mut self) {
         let there = self.nodes.iter().filter(|(_, node)| !node.gone);
         self.desired.cluster.machines = there.map(|(name, _)| name.clone()).collect();
-        // A process that has never seen the cluster's own project knows no load balancer to look after.
+        // A process that has never seen the cluster's own project does not know the load balancer to track.
         if self.elsewhere && self.state.load_balancer().is_none() {
             return;
         }
@@ -291,7 +291,7 @@ impl World {
         });
     }
 
-    /// The process dies; the next one knows nothing.
+    /// The process dies, and the next one knows nothing.
     pub(crate) fn restart(&mut self) {
         self.note("restart");
         self.epoch += 1;

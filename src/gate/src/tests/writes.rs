@@ -1,4 +1,4 @@
-//! The changes that the small Octavia takes.
+//! The changes that the model of Octavia accepts.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::{
 use capo_core::{FailureClass, MonitorType, ProvisioningStatus};
 
 impl Model {
-    /// As Octavia: the pool must be ACTIVE, then the load balancer.
+    /// Makes a change under Octavia's conditions: first the pool must be ACTIVE, then the load balancer.
     pub(crate) fn write(&mut self, change: &Change, now: Instant) -> Answer<Written> {
         self.advance(now);
         if self.absent {

@@ -1,4 +1,4 @@
-//! What a write that Octavia took changes in the state.
+//! What a write that Octavia accepted changes in the state.
 
 use std::{sync::LazyLock, time::Instant};
 
@@ -42,7 +42,7 @@ fn refusal() -> Refusal {
     }
 }
 
-/// The state before a write: nothing is due, and the last attempt at everything was refused.
+/// The state before a write: no read is due, and the last attempt at every write was refused.
 pub(crate) fn before() -> (State, Now) {
     let (mut state, now) = state();
     state.reads.structure_due = false;
@@ -56,7 +56,7 @@ pub(crate) fn before() -> (State, Now) {
     (state, now)
 }
 
-/// The state after a write of the second port that Octavia took.
+/// The state after Octavia accepted a write of the second port.
 fn done(write: &Write, sets: Option<Sets>, written: Written) -> (State, Now) {
     let (mut state, now) = before();
     accepted(&mut state, write, sets, now.instant, &now, written);
@@ -213,7 +213,7 @@ fn a_write_of_a_member_is_noted_with_what_it_changes() {
         assert_eq!(slot.put_tried, !creates, "{operation:?}");
         assert_eq!(slot.absent_reads, if creates { 0 } else { 3 });
         let made = match operation {
-            // What was counted until now were refusals.
+            // The attempts that were counted until now were refusals.
             Create => 0,
             Delete | Repair | Restore => 2,
             Replace | Adopt | Drain | Enable => 1,

@@ -50,14 +50,14 @@ calls! {
 
     /// Creates a server group with one policy, such as `soft-anti-affinity`.
     fn create_server_group(name: &str, policy: &str) -> ServerGroup = one(
-        // From microversion 2.64 on, the policy is no list.
+        // From microversion 2.64 on, the policy is not a list any more.
         Call::post(NOVA, "server_group_create", ["os-server-groups"])
             .body(&json!({"server_group": {"name": name, "policies": [policy]}}))
             .version(BASE),
         "server_group"
     );
 
-    /// Deletes a server group. Nova deletes one that has servers too.
+    /// Deletes a server group. Nova also deletes a group that has servers.
     fn delete_server_group(id: &ServerGroupId) -> () = done(
         Call::delete(NOVA, "server_group_delete", ["os-server-groups", id.as_str()]).version(BASE)
     );
@@ -86,7 +86,7 @@ impl Cloud {
         Ok(servers)
     }
 
-    /// Requests the creation of a server and returns its id. The server is in BUILD then.
+    /// Requests the creation of a server and returns its id. The server is then in BUILD.
     pub async fn create_server(
         &self,
         new: &NewServer,

@@ -59,7 +59,7 @@ pub struct FloatingIpFilter {
     pub description: Option<String>,
     /// The project.
     pub project_id: Option<ProjectId>,
-    /// By tags.
+    /// Conditions on its tags.
     pub tags: TagFilter,
 }
 

@@ -62,7 +62,7 @@ pub struct NetworkFilter {
     pub project_id: Option<ProjectId>,
     /// Whether it is external.
     pub external: Option<bool>,
-    /// By tags.
+    /// Conditions on its tags.
     pub tags: TagFilter,
 }
 
@@ -121,9 +121,9 @@ pub struct Subnet {
 /// A range of addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationPool {
-    /// The first.
+    /// The first address.
     pub start: String,
-    /// The last.
+    /// The last address.
     pub end: String,
 }
 
@@ -150,7 +150,7 @@ pub struct SubnetFilter {
     pub ipv6_address_mode: Option<String>,
     /// Neutron's router advertisement mode.
     pub ipv6_ra_mode: Option<String>,
-    /// By tags.
+    /// Conditions on its tags.
     pub tags: TagFilter,
 }
 
@@ -171,7 +171,7 @@ pub struct NewSubnet {
     /// The name servers of its hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dns_nameservers: Vec<String>,
-    /// Ranges from which addresses are allocated; the whole range where none are given.
+    /// Ranges from which addresses are allocated. If there are none, addresses come from the whole subnet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocation_pools: Vec<AllocationPool>,
     /// How hosts get their IPv6 addresses.
@@ -188,9 +188,9 @@ pub struct NewSubnet {
 pub enum Ipv6Mode {
     /// Each host makes its own address, from the prefix and its MAC address.
     Slaac,
-    /// DHCPv6 tells each host the address of its port.
+    /// Each host gets the address of its port by DHCPv6.
     Dhcpv6Stateful,
-    /// Each host makes its own address; DHCPv6 tells the rest.
+    /// Each host makes its own address, and gets its other settings by DHCPv6.
     Dhcpv6Stateless,
 }
 

@@ -108,7 +108,7 @@ pub struct PortFilter {
     pub device_owners: Vec<String>,
     /// Has this address.
     pub ip_address: Option<IpAddr>,
-    /// By tags.
+    /// Conditions on its tags.
     pub tags: TagFilter,
 }
 
@@ -131,7 +131,7 @@ pub struct NewPort {
     /// Its addresses. Neutron chooses them where none are given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fixed_ips: Vec<FixedIp>,
-    /// Its security groups; `None` gives the project's default one, an empty list none.
+    /// Its security groups. With `None` it gets the project's default group, with an empty list it gets none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_groups: Option<Vec<SecurityGroupId>>,
     /// Further addresses from which it may send.
@@ -152,7 +152,7 @@ pub struct NewPort {
     /// Whether it goes down with the uplink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub propagate_uplink_status: Option<bool>,
-    /// The extension attribute of `port-trusted-vif`.
+    /// Whether the port is trusted (extension `port-trusted-vif`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
     /// Further attributes, as the user gave them.
@@ -166,13 +166,13 @@ pub struct PortUpdate {
     /// All its security groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_groups: Option<Vec<SecurityGroupId>>,
-    /// All further addresses from which it may send.
+    /// All further addresses from which the port may send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_address_pairs: Option<Vec<AddressPair>>,
     /// The id of the server or other device that the port belongs to. An empty text detaches the port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// The kind of device, such as `compute:nova`; empty together with the device.
+    /// The kind of device, such as `compute:nova`. An empty text goes together with an empty `device_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_owner: Option<String>,
 }
@@ -211,8 +211,8 @@ calls! {
 }
 
 impl Cloud {
-    /// Deletes a port whose server is gone or was deleted softly. Neutron's policy denies members of a project the deletion of a
-    /// port that is on a server (`delete_port`, since 2026.2 at the latest), but not to take it off the server.
+    /// Deletes a port whose server is gone or was deleted softly. Neutron's policy (`delete_port`, since 2026.2 at the
+    /// latest) does not allow members of a project to delete a port that is on a server, but allows them to detach it first.
     pub async fn delete_abandoned_port(
         &self,
         port: &Port,

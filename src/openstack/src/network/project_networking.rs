@@ -1,5 +1,5 @@
-//! The networking of a whole project as hashes: shows for many clusters, by one list of each kind, whether anything of
-//! theirs has changed.
+//! The networking of a whole project as hashes. One list of each kind shows for many clusters whether any of their objects
+//! have changed.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{Cloud, Error};
 
-/// The kinds of ports that join a router to a subnet: of plain, distributed and highly available routers.
+/// The kinds of ports that join a router to a subnet: those of plain, distributed and highly available routers.
 pub const ROUTER_INTERFACE_OWNERS: [&str; 3] = [
     "network:router_interface",
     "network:router_interface_distributed",
@@ -23,7 +23,7 @@ pub const ROUTER_INTERFACE_OWNERS: [&str; 3] = [
 ];
 
 /// One hash for each network, subnet, router (with its interfaces), security group (with its rules) and floating IP of a
-/// project, by id. The hashes of two reads are equal where nothing that this client knows of the object has changed.
+/// project, by id. The hashes of two reads are equal if no field of the object that this client knows has changed.
 #[derive(Debug, Default)]
 pub struct ProjectNetworking(HashMap<String, u64>);
 
@@ -76,7 +76,7 @@ impl ProjectNetworking {
         floating_ips: Vec<FloatingIp>,
     ) -> Self {
         let mut hashes = HashMap::new();
-        // Neutron promises no order within an object.
+        // Neutron promises no order of the entries within an object.
         for mut network in networks {
             network.subnets.sort();
             network.tags.sort();

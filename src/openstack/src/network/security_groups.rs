@@ -105,7 +105,7 @@ pub struct SecurityGroupFilter {
     pub description: Option<String>,
     /// The project.
     pub project_id: Option<ProjectId>,
-    /// By tags.
+    /// Conditions on its tags.
     pub tags: TagFilter,
 }
 

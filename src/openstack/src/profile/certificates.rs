@@ -5,7 +5,8 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use crate::profile::error::ProfileError;
 
-/// More than twice the size of the bundle that Linux distributions install, which has about 220 kB.
+/// The largest size of certificate authorities, in bytes. It is more than twice the size of the bundle that Linux
+/// distributions install, which has about 220 kB.
 const LARGEST_AUTHORITIES: usize = 512 * 1024;
 
 /// Checks the certificates in `pem` and returns them as text.

@@ -128,7 +128,7 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-/// The error names only the place, because the parser's own message may quote a password.
+/// An error that names only the place, because the parser's own message may quote a password.
 fn malformed(error: &serde_saphyr::Error) -> ProfileError {
     let problem = match error.location() {
         Some(place) => format!(

@@ -76,7 +76,7 @@ pub enum ProfileError {
 }
 
 fn listed(names: &[String], introduction: &str) -> String {
-    /// A longer list would not help the reader.
+    /// The most names that are listed. A longer list would not help the reader.
     const MOST: usize = 20;
     if names.is_empty() {
         return String::new();

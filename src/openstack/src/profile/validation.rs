@@ -85,7 +85,7 @@ impl At<'_> {
     }
 }
 
-/// The text, where it is present and not empty.
+/// The text, if it is present and not empty.
 fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
@@ -245,7 +245,7 @@ fn project(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
             )
         })?;
     let domain = domain(auth, auth.project_domain_id.as_ref(), auth.project_domain_name.as_ref())
-        // Where only the user's domain is given, the project is assumed to be in the same one.
+        // If only the user's domain is given, the project is assumed to be in the same domain.
         .or_else(|| domain(auth, auth.user_domain_id.as_ref(), auth.user_domain_name.as_ref()))
         .ok_or_else(|| {
             at.missing(

@@ -51,9 +51,9 @@ pub(crate) struct Entry<V> {
 }
 
 impl<V> Entry<V> {
-    /// Whether a list that is read now serves a caller of this object: one that waits, or one that will probably come
-    /// before the list is too old for it. `of_waiting` is the greatest age that a caller accepts who waits now: while objects
-    /// settle their callers accept younger answers only, and afterwards all of them become patient together.
+    /// Whether a list that is read now serves a caller of this object: a caller that waits, or one that will probably come
+    /// before the list is too old for it. `of_waiting` is the greatest age that the callers accept which wait at present.
+    /// While objects are changing, their callers accept only young answers, and later all of them accept older ones.
     fn gains_by_a_list(&self, now: Instant, of_waiting: Duration) -> bool {
         let tolerance = self.tolerance.max(of_waiting);
         let requested_lately =
@@ -87,7 +87,7 @@ pub(crate) struct Batch<K, V> {
     entries: HashMap<K, Entry<V>>,
     /// How many objects the last list had.
     size: Option<usize>,
-    /// The value of a key that a list lacks; `None` where a list does not prove that the object is absent.
+    /// The value of a key that a list lacks; `None` if a list does not prove that the object is absent.
     absent: Option<fn() -> V>,
     /// How many objects callers had requested lately when the last read was planned.
     awaited: u32,
@@ -128,8 +128,8 @@ impl<K, V: Default> Batch<K, V> {
 }
 
 impl<K: Clone + Eq + Hash + Ord, V: Clone> Batch<K, V> {
-    /// The result for `key`: from a read that was sent at `oldest` or later, absence included, or a failure that came
-    /// after the caller's request. `None` makes the caller wait for the next read.
+    /// The result for `key`, if there is one that serves the caller: from a read that was sent at `oldest` or later, absence
+    /// included, or a failure that came after the caller's request. With `None` the caller waits for the next read.
     pub(crate) fn result(
         &mut self,
         key: &K,

@@ -19,7 +19,8 @@ pub(crate) struct Batched<K, V> {
 }
 
 impl<K, V> Batched<K, V> {
-    /// A list that lacks an object does not prove that the object is absent: the object is then read by its id.
+    /// Objects by id. A list that lacks an object does not prove that the object is absent, so the object is then read by
+    /// its id.
     pub(crate) fn by_id() -> Self {
         Self::of(Batch::by_id())
     }
@@ -33,16 +34,16 @@ impl<K, V> Batched<K, V> {
 }
 
 impl<K, V: Default> Batched<K, V> {
-    /// A list shows the objects of every name, so that one list serves all names.
+    /// Objects by name. A list shows the objects of every name, so one list serves all names.
     pub(crate) fn by_name() -> Self {
         Self::of(Batch::by_name())
     }
 }
 
 impl<K: Clone + Eq + Hash + Ord, V: Clone> Batched<K, V> {
-    /// The object `key` as of `oldest` or later, read by `one`, or by `all`, which receives the keys that callers wait
-    /// for. One caller of each priority reads for all that wait. A caller that comes during a read is served by it if
-    /// it is new enough for the caller, or else by the next one.
+    /// The object `key` as of `oldest` or later. `one` reads one object, and `all` reads all objects and gets the keys that
+    /// callers wait for. One caller of each priority reads for all that wait. A caller that comes during a read is served by
+    /// that read if it is new enough for the caller, and otherwise by the next one.
     pub(crate) async fn get<One, All>(
         &self,
         key: &K,
@@ -56,8 +57,7 @@ impl<K: Clone + Eq + Hash + Ord, V: Clone> Batched<K, V> {
         All: Future<Output = Result<Vec<(K, V)>, Error>>,
     {
         let requested = Instant::now();
-        // A read that is sent from now on is new enough for every caller, so that no caller waits for a time in the
-        // future.
+        // A read that is sent from now on is new enough for every caller, so no caller waits for a time in the future.
         let oldest = Instant::from_std(oldest).min(requested);
         loop {
             if let Some(known) = self.batch.lock().result(key, oldest, requested) {
@@ -82,7 +82,7 @@ impl<K: Clone + Eq + Hash + Ord, V: Clone> Batched<K, V> {
         self.batch.lock().awaited()
     }
 
-    /// Takes in a list of everything in the project, which another read has sent at `sent`.
+    /// Applies a list of all objects in the project, which another read has sent at `sent`.
     pub(crate) fn offer(&self, objects: Vec<(K, V)>, sent: Instant) {
         self.batch.lock().listed(&[], objects, sent, Instant::now());
     }

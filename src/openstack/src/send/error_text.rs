@@ -25,8 +25,8 @@ pub(crate) fn extract(body: &[u8], secrets: &[&str]) -> String {
     stable(&redacted)
 }
 
-/// Octavia: `faultstring`, `description`, `errors[].detail`. Nova, Cinder: `<kind>.message`. Neutron:
-/// `NeutronError.message` or the text itself. Keystone: `error.message`. Glance: `message`.
+/// The text in a JSON answer. Octavia sends `faultstring`, `description` or `errors[].detail`, Nova and Cinder
+/// `<kind>.message`, Neutron `NeutronError.message` or the text itself, Keystone `error.message`, and Glance `message`.
 fn in_json(value: &Value, depth: u8) -> Option<String> {
     const KEYS: [&str; 6] = [
         "faultstring",
@@ -57,7 +57,7 @@ fn in_json(value: &Value, depth: u8) -> Option<String> {
     }
 }
 
-/// The title if there is one, or else the text without its tags.
+/// The title of an HTML page if there is one, or else the text without its tags.
 fn in_html(body: &str) -> String {
     let lower = body.to_ascii_lowercase();
     if let Some(start) = lower.find("<title>").map(|at| at + "<title>".len())
@@ -92,7 +92,7 @@ pub(crate) fn stable(text: &str) -> String {
         .peekable();
     while let Some(word) = words.next() {
         let bare = word.trim_matches(|character: char| !character.is_alphanumeric());
-        // "(HTTP 500) (Request-ID: req-…)"
+        // This matches texts such as "(HTTP 500) (Request-ID: req-…)".
         let label = bare.to_ascii_lowercase();
         if matches!(label.as_str(), "request-id" | "request_id")
             && words.peek().is_some_and(|next| next.contains("req-"))
@@ -136,7 +136,7 @@ fn is_time(word: &str) -> bool {
 fn without_port(word: &str) -> String {
     let colons = word.replace("://", "").matches(':').count();
     if colons > 1 && !word.contains(']') && !word.contains("://") {
-        // A bare IPv6 or MAC address.
+        // This is an IPv6 or MAC address without a port.
         return word.to_owned();
     }
     let mut result = String::with_capacity(word.len());

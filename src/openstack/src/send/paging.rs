@@ -1,7 +1,7 @@
 //! Reads complete lists page by page.
 //!
-//! The links that services send lack the filters (Octavia) or name another host (behind a proxy). So only the presence
-//! of a link counts, and the next query is the same with the last id as its marker.
+//! The links that services send lack the filters (Octavia) or name another host (behind a proxy). The client therefore only
+//! checks whether there is a link, and sends the same query with the last id as its marker.
 
 use std::marker::PhantomData;
 
@@ -21,7 +21,7 @@ use capo_core::FailureClass;
 /// The number of objects per page that is requested. Services reduce it to their own limit.
 const PAGE: usize = 1000;
 
-/// No service has a smaller page limit than this, so that a shorter page is the last one.
+/// No service has a smaller page limit than this, so a page that is shorter is the last one.
 const SMALLEST_LIMIT: usize = 50;
 
 /// The largest number of pages. A longer list is a fault of the service.
@@ -103,8 +103,8 @@ impl Cloud {
             if page.is_empty() || (last.is_some() && last == last_seen) {
                 return Ok(all);
             }
-            // The service's page limit may be smaller than the requested one, so that a page shorter than requested
-            // need not be the last one.
+            // The service's page limit may be smaller than the requested one, so a page that is shorter than requested need
+            // not be the last one.
             let complete = page.len() < SMALLEST_LIMIT;
             all.extend(page);
             if complete {

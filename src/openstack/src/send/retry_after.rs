@@ -66,7 +66,7 @@ mod tests {
             ("soon", None, None),
             ("", None, None),
             ("Sat, 21 Nov 2026 12:00:45 GMT", None, Some(secs(45))),
-            // The service's clock is ten minutes fast; only the difference counts.
+            // The service's clock is ten minutes ahead, but only the difference counts.
             (
                 "Sat, 21 Nov 2026 12:10:45 GMT",
                 Some("Sat, 21 Nov 2026 12:10:00 GMT"),

@@ -62,7 +62,7 @@ pub(crate) enum Broken {
     /// The connection broke before the answer was complete.
     #[error("the connection broke before the answer was complete")]
     Lost,
-    /// The answer is larger than we read.
+    /// The answer is larger than the limit.
     #[error("the answer is larger than {} MiB", .0 >> 20)]
     TooLarge(usize),
     /// Any other failure.
@@ -91,7 +91,7 @@ impl Broken {
 }
 
 impl Transport {
-    /// A client that trusts `authorities` (PEM), or the system's authorities where there are none.
+    /// A client that trusts `authorities` (PEM), or the system's authorities if there are none.
     pub(crate) fn new(
         settings: &ClientSettings,
         authorities: Option<&str>,
@@ -101,11 +101,11 @@ impl Transport {
             .user_agent(settings.user_agent.clone())
             .connect_timeout(settings.connect_timeout)
             .timeout(settings.total_timeout)
-            // Redirects are followed by the caller where that is safe, because the token must not reach another host.
+            // The caller follows redirects if that is safe, because the token must not reach another host.
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
-            // Shorter than the 5 s for which Apache keeps idle connections by default, so that no request is sent on a
-            // connection that the server is closing.
+            // The time-out is shorter than the 5 s for which Apache keeps idle connections by default, so that no request is
+            // sent on a connection that the server is closing.
             .pool_idle_timeout(Duration::from_secs(4))
             .pool_max_idle_per_host(settings.max_in_flight)
             .tcp_nodelay(true)
@@ -122,7 +122,7 @@ impl Transport {
         })
     }
 
-    /// Sends a request and reads the whole answer, at most as much as the cap.
+    /// Sends a request and reads the whole answer, up to the size limit.
     pub(crate) async fn exchange(&self, request: RequestBuilder) -> Result<HttpResponse, Broken> {
         let mut response = request.send().await.map_err(|error| self.broken(&error))?;
         let too_large = || Broken::TooLarge(self.body_cap);

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::{profile::Interface, service::Service, wire::null_as_default};
 
-/// An error of a catalogue without an endpoint for a service.
+/// Why a catalogue has no endpoint for a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoEndpoint {
     /// The service is not in the catalogue.

@@ -91,8 +91,8 @@ pub(crate) struct WireProject {
 const GUESSED_LIFE: Duration = Duration::from_mins(5);
 
 impl WireToken {
-    /// The token's lifetime by Keystone's own clock. Both times come from Keystone, so that the clock of this host does
-    /// not matter.
+    /// The token's lifetime by Keystone's own clock. Both times come from Keystone, so the clock of this host does not
+    /// matter.
     pub(crate) fn life(&self) -> Duration {
         let time = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
         let (Some(issued), Some(expires)) = (time(&self.issued_at), time(&self.expires_at)) else {

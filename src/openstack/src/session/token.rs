@@ -94,7 +94,7 @@ impl TokenSource {
         if let Some(session) = self.current() {
             return Ok(session);
         }
-        // The sign-in is a task of its own, so that it continues for the other callers when this one is cancelled.
+        // The sign-in is a task of its own, so that it continues for the other callers if this one is cancelled.
         tokio::spawn(Arc::clone(self).sign_in(attempts))
             .await
             .unwrap_or_else(|_| {
@@ -110,7 +110,7 @@ impl TokenSource {
             current.is_none_or(|current| !Arc::ptr_eq(&current, session))
         };
         if superseded {
-            // There is a newer token already: the service refused the old one.
+            // There is a newer token already, so the service refused an old one.
             return true;
         }
         let now = Instant::now();

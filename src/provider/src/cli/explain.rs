@@ -40,7 +40,7 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The text about `name`, in any case.
+/// The text about `name`, whose letters may be upper or lower case.
 fn text(name: &str) -> Option<String> {
     let reason = Reason::ALL
         .iter()

@@ -1,7 +1,7 @@
 //! Subcommands. Without one, the manager runs.
 //!
-//! Where the program's file is named `kubectl-capo` or `clusterctl-capo` (a symlink suffices), it is a plugin of that tool
-//! and has the operator's commands only.
+//! If the program's file is named `kubectl-capo` or `clusterctl-capo` (a symlink is enough), it is a plugin of that tool and
+//! has only the commands for operators.
 
 mod cluster;
 mod connection;
@@ -120,7 +120,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// `kubectl capo` where the program's name is `kubectl-capo`; `None` under its own name.
+/// `kubectl capo` if the program's file is named `kubectl-capo`; `None` if it has its own name.
 fn plugin(program: &OsString) -> Option<String> {
     let name = Path::new(program).file_name()?.to_str()?;
     let (host, own) = name.split_once('-')?;
@@ -129,7 +129,7 @@ fn plugin(program: &OsString) -> Option<String> {
         .then(|| format!("{host} {}", own.replace('_', "-")))
 }
 
-/// Prints the help where the user requested it, an error otherwise.
+/// Prints the help if the user requested it, and an error otherwise.
 fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     match error.kind() {

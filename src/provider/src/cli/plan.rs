@@ -1,4 +1,4 @@
-//! `plan` and the manager's `--dry-run`: what the manager would change, and nothing is changed.
+//! `plan` and the manager's `--dry-run` print what the manager would change, and change nothing.
 
 use std::{
     fmt::{self, Write as _},
@@ -32,10 +32,10 @@ pub(super) enum Form {
     Json,
 }
 
-/// The exit code where not everything is known.
+/// The exit code if not everything is known.
 pub(super) const NOT_KNOWN: u8 = 2;
 
-/// Ends with 0 where nothing would be changed, 1 where something would, 2 where this is not known of every object.
+/// Returns the exit code 0 if nothing would be changed, 1 if something would, and 2 if this is not known for every object.
 pub(super) fn run(choices: &Choices) -> ExitCode {
     print_plan(&choices.settings, choices.output)
 }
@@ -50,8 +50,8 @@ pub(super) fn print_plan(settings: &Settings, form: Form) -> ExitCode {
     }
 }
 
-/// Does `work` with the settings of the manager, and prints what comes out of it; `text` writes it for people. `None` where
-/// the work or the printing failed.
+/// Does `work` with the settings of the manager, and prints the result, which `text` formats for people. `None` if the work
+/// or the printing failed.
 pub(super) fn printed<T: Serialize, E: fmt::Display>(
     settings: &Settings,
     form: Form,
@@ -60,7 +60,7 @@ pub(super) fn printed<T: Serialize, E: fmt::Display>(
 ) -> Option<T> {
     let checked = settings.check().map_err(|error| error.to_string());
     let done = checked.and_then(|()| {
-        // Warnings and errors only: what is printed has the rest.
+        // Only warnings and errors are logged, because the rest is in the printed result.
         manager::start_logging(0, settings.logging_format);
         super::wait_for(work).map_err(|error| error.to_string())
     });

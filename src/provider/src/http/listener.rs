@@ -22,7 +22,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// The pause after an accept failed: the process may be out of file descriptors.
+/// The pause after a failed accept, because the process may be out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A complete response.
@@ -98,7 +98,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds `address`. Where the host has no IPv6, the unspecified address binds every IPv4 address.
+    /// Binds `address`. If the host has no IPv6, the unspecified address binds every IPv4 address.
     pub(crate) async fn bind(
         address: SocketAddr,
         purpose: &'static str,
@@ -128,7 +128,7 @@ impl Listener {
         })
     }
 
-    /// The bound address, with the port that the kernel chose where port 0 was requested.
+    /// The bound address, with the port that the kernel chose if port 0 was requested.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -201,7 +201,7 @@ async fn connection<H, F>(
     H: Fn(Request<Incoming>) -> F + Send + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    // Responses are small, so that waiting for more data would only delay them.
+    // Responses are small, so waiting for more data would only delay them.
     let _ = stream.set_nodelay(true);
     match transport {
         Transport::Plain => requests(stream, limits, stop, handler).await,

@@ -28,7 +28,7 @@ pub enum MinimumTls {
 }
 
 impl MinimumTls {
-    /// The versions that are spoken.
+    /// The TLS versions that are accepted.
     pub(super) fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
         static FROM_1_2: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
         static FROM_1_3: [&SupportedProtocolVersion; 1] = [&TLS13];
@@ -71,7 +71,7 @@ pub(crate) async fn mounted_or_self_signed(
     folder: PathBuf,
     minimum: MinimumTls,
 ) -> Result<TlsAcceptor, TlsError> {
-    // The webhook server counts the reads of the same files, so that they are not counted twice.
+    // The webhook server counts the reads of the same files, so they are not counted here as well.
     let uncounted = Arc::new(());
     let read = Certificates::read(purpose, folder.clone(), uncounted.clone()).await;
     let certificates = match read {

@@ -14,9 +14,9 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock};
 use tokio::time::Sleep;
 use tower::{Layer, Service};
 
-/// CAPO's default for `--kube-api-qps`, where only the other flag is given.
+/// CAPO's default for `--kube-api-qps`, which applies if only the other flag is given.
 pub(crate) const QPS: f64 = 20.0;
-/// CAPO's default for `--kube-api-burst`, where only the other flag is given.
+/// CAPO's default for `--kube-api-burst`, which applies if only the other flag is given.
 pub(crate) const BURST: u32 = 30;
 
 /// Lets requests through at a rate. All clients that are made with it share one bucket.
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers at once.
+    /// A service that answers at once.
     struct Echo;
 
     impl Service<u32> for Echo {

@@ -62,8 +62,8 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
             let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
                 .map_err(wrong)?;
-            // A proxy of the environment leads to clouds and endpoints. The library would take it for the Kubernetes API too,
-            // whatever NO_PROXY names, and refuse it.
+            // A proxy of the environment is meant for clouds and endpoints. The library would use it for the Kubernetes API
+            // as well, whatever NO_PROXY names, and refuse it.
             if !is_one_of(config.proxy_url.as_ref(), &proxies) {
                 config.proxy_url = None;
             }
@@ -71,7 +71,7 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
         }
         None => Config::incluster()?,
     };
-    // Every caller decides about its retries. The client's own ones take minutes and are not logged.
+    // Every caller decides about its own retries. The retries of the client would take minutes and are not logged.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     Ok(config)

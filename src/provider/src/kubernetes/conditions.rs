@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use capo_core::Reason;
 use capo_core::{ConditionState, ConditionStatus};
 
-/// Cluster API refuses longer messages, and copies these into its Machine and Cluster.
+/// The longest message in bytes. Cluster API refuses longer ones, and copies messages into its Machine and Cluster.
 const LONGEST_MESSAGE: usize = 32_768;
 
 /// The reason that Cluster API gives to a condition without one, which the type of a condition does not allow.
@@ -55,8 +55,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Starts from the conditions `existing` of an object at `generation`. Those that CAPO wrote without a reason get one, because
-    /// the API server refuses a status that has a condition without.
+    /// Starts from the conditions `existing` of an object at `generation`. Conditions that CAPO wrote without a reason get
+    /// one, because the API server refuses a status with a condition that has no reason.
     pub fn new(existing: &[Condition], generation: i64, now: Timestamp) -> Self {
         let mut list = existing.to_vec();
         for condition in &mut list {
@@ -96,7 +96,7 @@ impl Conditions {
         }
     }
 
-    /// Writes a condition only where it does not exist yet, so that all conditions exist from the first pass on.
+    /// Writes a condition only if it does not exist yet, so that all conditions exist from the first pass on.
     pub fn set_if_absent(&mut self, kind: &str, verdict: &ConditionState) {
         if self.get(kind).is_none() {
             self.set(kind, verdict);
@@ -152,7 +152,7 @@ pub fn is_true(condition: &Condition) -> bool {
     status_of(condition) == ConditionStatus::True
 }
 
-/// Ready as Cluster API sums up conditions.
+/// The condition Ready, by Cluster API's rules for summaries.
 fn sum(list: &[Condition], counted: &[&str], failure: Option<&ConditionState>) -> ConditionState {
     let mut bad = Vec::new();
     let mut unknown = Vec::new();
@@ -198,7 +198,8 @@ fn line(kind: &str, condition: &Condition) -> String {
     }
 }
 
-/// The API server stores times of conditions in whole seconds, so that a finer time would differ from the stored one.
+/// Cuts a time to whole seconds. The API server stores times of conditions in whole seconds, so a finer time would differ
+/// from the stored one.
 fn truncated(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -12,12 +12,12 @@ use kube::client::{Body, Client};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// Refuses the first patch with a conflict and takes every later one.
+/// Refuses the first patch with a conflict and accepts every later one.
 #[derive(Clone)]
 pub(crate) struct ConflictOnce {
     /// The answer to every read.
     read: Value,
-    /// The answer to a patch that is taken.
+    /// The answer to a patch that is accepted.
     written: Value,
     /// Every patch that arrived.
     pub(crate) patches: Arc<Mutex<Vec<Value>>>,

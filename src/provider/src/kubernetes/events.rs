@@ -49,7 +49,7 @@ const REMEMBERED: usize = 10_000;
 const QUEUE: usize = 256;
 /// The reporting controller.
 const CONTROLLER: &str = "capo-rs";
-/// The API server refuses longer notes.
+/// The longest note. The API server refuses longer ones.
 const LONGEST_NOTE: usize = 1_000;
 
 /// Queues events for the one task that sends them. It never waits and is cheap to clone.
@@ -157,8 +157,8 @@ impl Events {
         self.changed(about, verb, object, &note);
     }
 
-    /// Publishes that OpenStack refused a change, with the reason that CAPO's event has. What only waits for another
-    /// operation, or was done already, is no failure.
+    /// Publishes that OpenStack refused a change, with the reason that CAPO's event has. A change that only waits for
+    /// another operation, or that was made already, does not count as a failure.
     pub fn failed(
         &self,
         about: &ObjectReference,
@@ -177,8 +177,8 @@ impl Events {
         self.publish(about, true, reason, verb.as_str(), &note);
     }
 
-    /// Publishes how the request that takes an object in OpenStack away ended, and returns its error. An object that was
-    /// gone before is neither a change nor an error.
+    /// Publishes the outcome of the request that deletes or detaches an object in OpenStack, and returns its error. If the
+    /// object was gone before, there is neither a change nor an error.
     pub fn removed(
         &self,
         about: &ObjectReference,
@@ -346,7 +346,7 @@ struct Series {
 }
 
 impl Correlator {
-    /// The name of the event to write and its count; `None` where nothing is written. A new event gets `name`.
+    /// The name of the event to write and its count; `None` if nothing is to be written. A new event gets `name`.
     fn admit(
         &mut self,
         object: String,

@@ -1,4 +1,4 @@
-//! Writes a status only if that changes something.
+//! Writes a status only if the write changes something.
 
 use kube::{
     Api, Resource, ResourceExt,
@@ -7,7 +7,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// The number of attempts when other clients write between read and write. The next pass tries again.
+/// The number of attempts if other clients write between the read and the write. The next pass tries again.
 const TRIES: usize = 4;
 
 /// The name under which the API server records the writes of capo-rs.
@@ -24,11 +24,11 @@ pub enum Written<K> {
     Gone,
 }
 
-/// Gives `object` the status that `build` returns, by a merge patch of the difference. When another client wrote in
+/// Gives `object` the status that `build` returns, by a merge patch of the difference. If another client has written in
 /// between, `build` runs again with the fresh object, so that conditions of other clients are never overwritten.
 ///
-/// What is written was found out for the spec of `object`, so every object here has the generation of `object`: a
-/// generation that another client's write made in between must not read as observed before a pass has looked at it.
+/// The status was determined for the spec of `object`, so every object here has the generation of `object`: a generation
+/// that another client has created in between must not appear as observed before a pass has handled it.
 pub async fn write_status<K>(
     api: &Api<K>,
     object: &K,
@@ -75,8 +75,8 @@ where
     }
 }
 
-/// Adds or removes a finalizer, guarded by the resource version. Returns the written object, or `None` where nothing
-/// had to change or the object is gone.
+/// Adds or removes a finalizer, guarded by the resource version. Returns the written object, or `None` if nothing had to
+/// change or the object is gone.
 pub async fn set_finalizer<K>(
     api: &Api<K>,
     object: &K,
@@ -128,12 +128,12 @@ where
     }
 }
 
-/// The API server refused a write because of another write.
+/// Whether the API server refused a write because of another write.
 pub fn is_conflict(error: &kube::Error) -> bool {
     code(error) == Some(409)
 }
 
-/// The object does not exist.
+/// Whether the object does not exist.
 pub fn is_not_found(error: &kube::Error) -> bool {
     code(error) == Some(404)
 }
@@ -152,7 +152,7 @@ fn status_of<K: Serialize>(object: &K) -> Value {
         .unwrap_or(Value::Null)
 }
 
-/// The merge patch (RFC 7386) that turns `before` into `after`; `None` when they are equal.
+/// The merge patch (RFC 7386) that turns `before` into `after`; `None` if they are equal.
 pub fn difference(before: &Value, after: &Value) -> Option<Value> {
     let empty = Map::new();
     match (before, after) {

@@ -63,7 +63,7 @@ pub(super) struct OperatorReport {
     pub(super) stores: Stores,
     pub(super) metrics: Metrics,
     pub(super) last: LastRollUp,
-    /// The ClusterOperator's name; none is written without one.
+    /// The ClusterOperator's name. Without a name none is written.
     pub(super) name: Option<String>,
     /// The manager's own namespace.
     pub(super) namespace: String,
@@ -73,7 +73,7 @@ impl OperatorReport {
     /// Reports until it is dropped.
     pub(super) async fn run(self) {
         let mut writer = self.name.as_deref().map(|name| Writer::new(&self, name));
-        // The result is shown only for as long as it is kept up to date.
+        // The result is shown only as long as it is kept up to date.
         let _end = Forget(self.last.clone());
         loop {
             let sum = self.sum();
@@ -154,7 +154,7 @@ impl Writer {
                 found => found,
             };
             self.known = match found {
-                // The API server does not serve the kind; it may be installed later.
+                // The API server does not serve the kind, which may be installed later.
                 Err(kube::Error::Api(status)) if status.code == 404 => None,
                 found => found?,
             };
@@ -218,7 +218,7 @@ fn status(object: &DynamicObject, sum: &[RolledUp; 4], namespace: &str, now: Tim
         "relatedObjects": [
             {"group": "", "resource": "namespaces", "name": namespace},
             {"group": "apps", "resource": "deployments", "namespace": namespace, "name": "capo-controller-manager"},
-            // An empty name means all of them.
+            // An empty name means all objects.
             {"group": GROUP, "resource": "openstackclusters", "name": ""},
             {"group": GROUP, "resource": "openstackmachines", "name": ""},
         ],

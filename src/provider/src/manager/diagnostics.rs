@@ -31,7 +31,7 @@ const VALID: Duration = Duration::from_secs(30);
 const REVIEW: Duration = Duration::from_secs(5);
 /// Reviews that are cached at a time.
 const CACHED: usize = 64;
-/// Longer tokens are refused unread.
+/// The longest token that is accepted, in bytes. Longer tokens are refused without a review.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
 /// Renders the metrics, with members and budgets once this process leads.

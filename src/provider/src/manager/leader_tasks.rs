@@ -55,7 +55,7 @@ pub(super) fn serve_webhooks(
     let mut of_server =
         server::Settings::new(settings.webhook_port, settings.webhook_cert_dir.clone());
     of_server.minimum_tls = settings.tls_min_version;
-    // The process must end within three seconds.
+    // The process must end within three seconds, so this is shorter than the default.
     of_server.limits.stop = Duration::from_millis(500);
     let (metrics, readiness) = (metrics.clone(), readiness.clone());
     tokio::spawn(async move {
@@ -161,7 +161,7 @@ pub(crate) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerE
     with_authorities(clients, &settings.ca_certs)
 }
 
-/// The same settings with the certificate authorities in the file at `path`, or without any where the path is empty.
+/// The same settings with the certificate authorities in the file at `path`, or without any if the path is empty.
 ///
 /// # Errors
 /// When the file can't be read or holds no certificates.
@@ -191,7 +191,7 @@ pub(super) fn tracker_settings(settings: &Settings) -> capo_gate::Settings {
         stuck_after: settings.member_stuck_after,
         orphan_after: settings.member_orphan_after,
         drain_grace: settings.member_drain_grace,
-        // Every object is reconciled within this period, and every load balancer is read.
+        // Every object is reconciled and every load balancer is read within this period.
         schedule: capo_gate::Schedule::default().at_least_every(settings.sync_period),
         ..capo_gate::Settings::default()
     }

@@ -71,7 +71,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     let config = kubernetes::config(settings.kubeconfig.as_deref()).await?;
     let address = config.cluster_url.clone();
     let observer = Arc::new(metrics.clone());
-    // The controllers observe the request budget; the leader lease does not wait for it.
+    // The request budget limits the controllers. The renewal of the leader lease does not wait for it.
     let of_controllers = match settings.kube_budget() {
         None => None,
         budget => Some(kubernetes::client(
@@ -162,7 +162,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     };
     metrics.leading(false);
     if ended == Ended::Lost {
-        // The controllers that still run must not write any more, so that the process ends at once.
+        // Controllers that still run must not write any more, so the process ends at once.
         return Err(ManagerError::LeaseLost);
     }
     tracing::info!("Stopping");
@@ -181,11 +181,11 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     Ok(())
 }
 
-/// The two moments of a stop.
+/// The two steps of a stop.
 struct Stop {
     /// SIGTERM or SIGINT arrived.
     requested: CancellationToken,
-    /// The controllers have ended: the listeners close.
+    /// The controllers have ended, so the listeners close.
     listeners: CancellationToken,
 }
 
@@ -264,7 +264,7 @@ pub fn namespace_or_own(given: &str) -> String {
         .unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
-/// The host's name, which in a Pod is the Pod's; empty where the kernel does not provide one.
+/// The host's name, which in a Pod is the name of the Pod; empty if the kernel does not provide one.
 fn host_name() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/hostname");
     read.unwrap_or_default().trim().to_owned()

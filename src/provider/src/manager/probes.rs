@@ -29,22 +29,22 @@ struct Facts {
 }
 
 impl Readiness {
-    /// Whether the Kubernetes API answers.
+    /// Sets whether the Kubernetes API answers.
     pub(super) fn kubernetes_answers(&self, answers: bool) {
         self.0.kubernetes.store(answers, Ordering::Relaxed);
     }
 
-    /// The webhooks are served, or there are none.
+    /// Notes that the webhooks are served, or that there are none.
     pub(super) fn webhooks_serve(&self) {
         self.0.webhooks.store(true, Ordering::Relaxed);
     }
 
-    /// Every watch has listed its objects, or this process does not lead and serves only webhooks.
+    /// Notes that every watch has listed its objects, or that this process does not lead and only serves webhooks.
     pub(super) fn caches_synced(&self) {
         self.0.caches.store(true, Ordering::Relaxed);
     }
 
-    /// The place of the state of all objects.
+    /// The last roll-up of all objects.
     pub(super) fn operator(&self) -> LastRollUp {
         self.0.operator.clone()
     }

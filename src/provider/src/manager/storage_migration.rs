@@ -1,4 +1,5 @@
-//! Rewrites stored objects in the storage version, at a slow pace: `capo-rs migrate-storage`, and a task of the leader.
+//! Rewrites stored objects in the storage version, at a slow pace. `capo-rs migrate-storage` does this, and so does a task
+//! of the leader.
 //!
 //! [`webhooks::storage_migration`](crate::webhooks::storage_migration) decides which objects are rewritten. Rights: get
 //! on our CRDs and patch on their status; list, get and patch on the kinds.
@@ -56,7 +57,7 @@ const LONGEST_TAKING_UP: Duration = Duration::from_mins(1);
 /// How a migration is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
-    /// The parts that are done.
+    /// The phases to run.
     pub phases: Phases,
     /// The shortest time between two rewrites.
     pub pace: Duration,
@@ -276,8 +277,8 @@ async fn kind(
     Ok(())
 }
 
-/// Whether the object was patched. A deleted object needs no patch. A conflict means that another client has written
-/// the object, and so in the storage version; the managed fields are cleaned by the next migration.
+/// Returns whether the object was patched. A deleted object needs no patch. A conflict means that another client has written
+/// the object and therefore stored it in the storage version. The next migration cleans its managed fields.
 async fn apply(
     api: &Api<DynamicObject>,
     metadata: &ObjectMeta,

@@ -16,8 +16,7 @@ pub struct Metric {
     pub help: &'static str,
     /// How many series it has at most.
     pub bound: &'static str,
-    /// The event after which the family appears; empty where every scrape of a leader that tracks a load balancer has
-    /// it.
+    /// The event after which the family appears. Empty if every scrape of a leader that tracks a load balancer has it.
     pub once: &'static str,
 }
 

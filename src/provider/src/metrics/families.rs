@@ -116,7 +116,7 @@ impl Samples {
         if separator == ',' {
             self.lines.push('}');
         }
-        // Writing to a string does not fail.
+        // Writing to a `String` can't fail.
         let _ = writeln!(self.lines, " {value}");
     }
 

@@ -37,7 +37,7 @@ pub use page::page;
 /// The media type of the text that [`Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Longer label values from outside are cut.
+/// The longest label value from outside, in bytes. Longer ones are cut.
 const LONGEST_LABEL: usize = 253;
 
 /// The settings that the metrics need at the start.

@@ -69,7 +69,7 @@ fn row(metric: &Metric) -> String {
         "| `{}`<br>{}{buckets}. {}{once} | {} | {} |",
         metric.name,
         metric.kind.as_str(),
-        // mdBook would take <error> for the start of an element.
+        // mdBook would otherwise read `<error>` as an HTML element.
         metric.help.replace('<', "\\<"),
         labels.join(" "),
         metric.bound

@@ -70,7 +70,7 @@ impl Families {
         }
     }
 
-    /// Values of the kernel, the runtime and the log at this moment; 0 where the kernel does not provide one.
+    /// Values of the kernel, the runtime and the log at this moment; 0 if the kernel does not provide one.
     pub(super) fn now() -> Result<Vec<MetricFamily>> {
         let registry = Registry::new();
         let read = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();

@@ -107,7 +107,7 @@ const GATES: [(GateName, StateOf); 3] = [
     (GateName::Finalizer, |machine| &machine.finalizer),
 ];
 
-/// The most restrictive state of any machine; a cluster without a machine at the gate is open.
+/// The most restrictive state of any machine. The state is open if no machine is at the gate.
 fn overall(gates: &[&Gate], observed: bool) -> GateState {
     let any = |state| gates.iter().any(|gate| gate.state == state);
     if any(GateState::Held) {

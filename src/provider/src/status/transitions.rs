@@ -60,7 +60,7 @@ pub struct EventText {
 /// All transitions from `before` to `after`. The first findings cause none, except for gates that hold or are bypassed.
 pub fn transitions(before: Option<&Findings>, after: &Findings) -> Vec<Transition> {
     let mut transitions = Vec::new();
-    // No member is known before the first read, so that the members it finds are not new.
+    // No member is known before the first read, so the members that it finds do not count as new.
     if let Some(before) = before.filter(|before| before.observed.is_some()) {
         members(before, after, &mut transitions);
     }
@@ -149,7 +149,7 @@ fn gates(before: Option<&Findings>, after: &Findings, transitions: &mut Vec<Tran
     }
 }
 
-/// Whether a gate has a new state. A gate that continues to hold for another ordinary reason has none.
+/// Whether a gate has a new state. A gate that goes on holding for another ordinary reason does not.
 fn turns(then: Option<&Gate>, now: &Gate) -> bool {
     match (then.map(|then| then.state), now.state) {
         (Some(GateState::Held), GateState::Held) => {

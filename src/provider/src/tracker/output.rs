@@ -3,11 +3,11 @@
 use super::part_change::PartChange;
 use capo_gate::findings::Publication;
 
-/// What a worker reports, for events and the log.
+/// What a worker publishes, for events and the log.
 #[derive(Debug, Clone)]
 pub enum TrackerOutput {
-    /// What it found.
+    /// New findings.
     Findings(Publication),
-    /// What it changed in Octavia besides members.
+    /// A change that was sent to Octavia, other than one of a member.
     Change(PartChange),
 }

@@ -14,19 +14,19 @@ use capo_gate::{
 pub struct PartChange {
     /// The `OpenStackCluster`.
     pub cluster: ObjectName,
-    /// What was done.
+    /// What was done to the object.
     pub verb: Verb,
-    /// To what.
+    /// The kind of the object.
     pub object: CloudObject,
-    /// Its name.
+    /// The object's name.
     pub name: String,
     /// Octavia's id, or why Octavia refused the change.
     pub result: Result<String, (FailureClass, String)>,
-    /// What was set; empty for creations and deletions.
+    /// The values that were set; empty for creations and deletions.
     pub details: String,
 }
 
-/// A change that is about to be sent. `None` for one of a member: findings report those.
+/// Describes a change that is about to be sent. `None` for a change of a member, because findings report those.
 pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartChange> {
     let (verb, object, name, id, details) = match change {
         Change::CreateListener(new) => (Verb::Create, CloudObject::Listener, &new.name, None, None),
@@ -81,7 +81,7 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
             return None;
         }
     };
-    // A PUT without anything new makes Octavia apply the object again.
+    // A PUT without new values makes Octavia apply the object again.
     let details = details.map(|set| set.unwrap_or_else(|| "its own values again".to_owned()));
     Some(PartChange {
         cluster: cluster.clone(),
@@ -94,7 +94,7 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
 }
 
 impl PartChange {
-    /// The same with Octavia's answer.
+    /// The same change with Octavia's answer.
     pub(super) fn with_answer(mut self, answer: &Answer<Written>) -> Self {
         match answer {
             Ok(Written { part: Some(id), .. }) => self.result = Ok(id.as_str().to_owned()),

@@ -15,8 +15,8 @@ impl Published {
         self.0.read().clone()
     }
 
-    /// Forgets which generation has settled, because the desired state has changed since. The worker's next publication
-    /// has the new one.
+    /// Removes the settled generation from the findings, because the desired state has changed since. The worker's next
+    /// publication has the new one.
     pub(super) fn unsettle(&self) {
         let mut published = self.0.write();
         if let Some(findings) = published.as_mut() {

@@ -83,12 +83,12 @@ impl Tracker {
         }))
     }
 
-    /// How the gates are set.
+    /// The settings of the gates.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// How API servers are reached.
+    /// The prober by which API servers are reached.
     pub fn prober(&self) -> Arc<dyn Prober> {
         Arc::clone(&self.0.prober)
     }
@@ -127,8 +127,8 @@ impl Tracker {
         clusters.settle_claims();
     }
 
-    /// Sets the observations of the cluster controller alone, while the load balancer could not be looked up: its worker goes
-    /// on with what it had. Returns whether there is a worker.
+    /// Sets only the observations of the cluster controller, if the load balancer could not be looked up. Its worker goes on
+    /// with the last load balancer that was set. Returns whether there is a worker.
     pub fn set_facts(&self, cluster: &ObjectName, facts: &ClusterFacts) -> bool {
         let mut clusters = self.0.clusters.lock();
         let entry = clusters.entries.get_mut(cluster);
@@ -197,7 +197,7 @@ impl Tracker {
         clusters.entries.get(cluster)?.running.as_ref()?.findings()
     }
 
-    /// Has the load balancer read soon.
+    /// Requests that the load balancer is read soon.
     pub fn nudge(&self, cluster: &ObjectName) {
         let clusters = self.0.clusters.lock();
         if let Some(running) = clusters
@@ -231,8 +231,8 @@ impl Tracker {
         self.0.machine_queue.clone()
     }
 
-    /// All that workers report from now on, for events and the log. Only the first stream receives publications. A reader that
-    /// is too slow misses some.
+    /// Everything that workers report from now on, for events and the log. Only the first stream receives publications. A
+    /// reader that is too slow misses some of them.
     pub fn publications(&self) -> impl Stream<Item = TrackerOutput> + Send + 'static {
         let (sender, receiver) = mpsc::channel(PUBLICATIONS);
         let _ = self.0.listener.set(sender);
@@ -328,7 +328,7 @@ impl Tracker {
     }
 }
 
-/// Whether listeners, pools or monitors are wanted otherwise, perhaps for the same generation.
+/// Whether other listeners, pools or monitors are desired, perhaps for the same generation.
 fn differs_in_parts(old: &DesiredLoadBalancer, new: &DesiredLoadBalancer) -> bool {
     old.id != new.id
         || old.ports != new.ports

@@ -1,5 +1,5 @@
-//! The thin shell around [`step`]: one worker per load balancer, which carries out effects and feeds their
-//! outcomes back. At most one call to Octavia is under way.
+//! Runs [`step`] for one load balancer: a worker carries out the effects and feeds their outcomes back as events. At most
+//! one call to Octavia is under way.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -219,8 +219,7 @@ impl Worker {
     }
 }
 
-/// Whether the machine's controller must reconcile it. A server that was read because the controller requested it is no
-/// reason.
+/// Whether the machine's controller must reconcile the machine. The end of a request for a read of the server is no reason.
 fn machine_differs(old: &MachineFinding, new: &MachineFinding) -> bool {
     old.verdict != new.verdict
         || old.admission != new.admission
@@ -364,7 +363,7 @@ fn answer(
     }
 }
 
-/// Tokio's clock, because tests can stop it.
+/// Tokio's clock, which tests can stop.
 fn now_instant() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -34,7 +34,7 @@ impl ReviewType {
     }
 }
 
-/// The body is no review of the expected kind, so that it can't be answered by one.
+/// The body is not a review of the expected kind, so it can't be answered by one.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
     /// The body is not JSON, or JSON of another form.

@@ -2,9 +2,8 @@
 //! `storedVersions` may be cleaned.
 //!
 //! The functions are pure: they read a CRD and the metadata of its objects and return the next step, which the manager
-//! carries out. Every step is independent of the others, so that a migration may end anywhere and start again: an
-//! object that was rewritten costs nothing the second time, because the API server writes nothing if the bytes are the
-//! same.
+//! carries out. Every step is independent of the others, so a migration may end anywhere and start again. An object that was
+//! rewritten costs nothing the second time, because the API server writes nothing if the bytes are the same.
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -34,7 +33,7 @@ pub struct UnknownPhase {
     found: String,
 }
 
-/// The phases that are done.
+/// The phases that are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phases {
     /// See [`Phase::StorageVersionMigration`].
@@ -44,7 +43,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Both.
+    /// Both phases.
     pub const ALL: Self = Self {
         storage_version: true,
         managed_fields: true,
@@ -178,14 +177,14 @@ pub fn store_as(definition: &mut Value, wanted: conversion::Version) -> Result<b
     Ok(changed)
 }
 
-/// The step for one object.
+/// The step to take for one object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rewrite {
-    /// No step.
+    /// The object needs no step.
     None,
     /// Read the whole object, then patch it with [`without_stash`].
     DropStash,
-    /// This merge patch. An empty one makes the API server write the object in its storage version.
+    /// Send this merge patch. An empty one makes the API server write the object in its storage version.
     Patch(Value),
 }
 
@@ -195,7 +194,7 @@ pub fn rewrite(definition: &Definition, metadata: &ObjectMeta, phases: Phases) -
         .annotations
         .as_ref()
         .is_some_and(|annotations| annotations.contains_key(CAPO_STASH));
-    // CAPO 0.15 writes the copy on v1beta2 objects only, and reads it when it converts back.
+    // CAPO 0.15 writes the copy only on v1beta2 objects, and reads it when it converts back.
     if phases.storage_version
         && stashed
         && definition.storage == conversion::Version::V1Beta2.name()

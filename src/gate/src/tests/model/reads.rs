@@ -1,4 +1,4 @@
-//! What the model of Octavia answers to reads.
+//! The answers of the model of Octavia to reads.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Addresses that are given to another machine, or change.
+//! Addresses that are given to another machine, or that change.
 
 use super::{SECOND, member_of, seconds, world};
 use crate::{
@@ -20,7 +20,7 @@ fn is_admitted(world: &World, index: u8) -> bool {
     world.nodes[&machine_name(index)].want.admitted
 }
 
-/// The machine is gone, and its member was left in the load balancer.
+/// The machine is gone, but its member was left in the load balancer.
 fn vanish(world: &mut World, index: u8) {
     let name = machine_name(index);
     world.fall(address(index));
@@ -92,7 +92,7 @@ fn a_machine_that_is_created_again_under_the_same_name_has_nothing_of_the_old_on
     let name = world.add(2, false, Deletion::No);
     world.run(seconds(60));
     assert!(is_admitted(&world, 2));
-    // This process has seen neither the end of the old one nor a moment without a machine of this name.
+    // This process has seen neither the end of the old machine nor a moment without a machine of this name.
     world.fall(address(2));
     world.fall(address(1));
     world.change(&name, |want| {
@@ -103,7 +103,7 @@ fn a_machine_that_is_created_again_under_the_same_name_has_nothing_of_the_old_on
         want.server.state = crate::model::desired::ServerState::Other;
     });
     world.run(seconds(60));
-    // It was never admitted and does not serve, so nothing holds it.
+    // The machine was never admitted and does not serve, so no gate holds it.
     world.delete(&name);
     world.run(seconds(300));
     assert!(super::gone(&world, 2));

@@ -1,5 +1,5 @@
-//! Our hook is gone, and the API server of the machine still runs: the control plane provider, another hook or a drain may
-//! hold its Machine for hours.
+//! Machines whose hook is gone while their API servers still run. The control plane provider, another hook or a drain may
+//! hold such a Machine for hours.
 
 use super::{gone, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use capo_core::ProvisioningStatus;
 
-/// Machine 1 was released by the rules, and its API server runs on.
+/// Machine 1 was released by the rules, and its API server goes on running.
 fn released() -> World {
     let mut world = world(2);
     world.controllers = false;
@@ -33,7 +33,7 @@ fn the_member_is_created_again_when_no_other_one_serves_any_more() {
     world.run(seconds(120));
     assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
     assert!(world.model.members().all(|member| member.admin_up));
-    // The other one serves again: the machine's member is removed for good.
+    // The other machine serves again, so this machine's member is removed for good.
     world.model.up.insert(address(2), world.now);
     world.run(seconds(180));
     assert_eq!(member_of(&world, 1), None);

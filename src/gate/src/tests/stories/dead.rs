@@ -21,7 +21,7 @@ fn a_dead_machine_leaves_though_no_other_serves() {
     assert_eq!(world.tally.requests, 0);
 }
 
-/// Kubernetes can't be reached for a while, so that the hook is still there when the read behind the decision is old.
+/// Kubernetes is unreachable for a while, so the hook is still there when the read that the decision depends on is old.
 #[test]
 fn what_the_release_of_a_dead_machine_rests_on_is_read_again_until_its_hook_is_gone() {
     let mut world = world(1);
@@ -54,7 +54,7 @@ fn a_dead_machine_leaves_though_the_members_of_the_others_are_in_error() {
     world.fall(address(1));
     world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
     for index in [2, 3] {
-        // Nothing repairs them.
+        // The machine is paused, so that its members are not repaired.
         world.change(&machine_name(index), |want| want.paused = true);
     }
     for member in world.model.members_mut() {
@@ -102,7 +102,7 @@ fn the_last_one_that_serves_does_not_hold_up_a_dead_one_behind_it() {
     world.add_serving(1);
     world.add_serving(2);
     world.run(seconds(200));
-    // Without a monitor nothing but Cluster API shows that the second one is dead.
+    // Without a monitor only Cluster API shows that the second machine is dead.
     world.fall(address(2));
     world.change(&machine_name(2), |want| want.api_server_pod = Health::Bad);
     world.delete(&machine_name(1));

@@ -1,4 +1,4 @@
-//! Members that get no new connections: which of them capo-rs has drained, and which an operator has.
+//! Members that get no new connections: some were drained by capo-rs, others by an operator.
 
 use super::{SECOND, gone, seconds, world};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     tests::world::{World, address, machine_name},
 };
 
-/// The weight of a machine's member and whether it carries the mark of a release.
+/// The weight of a machine's member, and whether it has the tag of a release.
 fn drained(world: &World, index: u8) -> Option<(u32, bool)> {
     let mut members = world.model.members();
     let member = members.find(|member| member.address == address(index))?;
@@ -42,7 +42,7 @@ fn the_weight_of_a_member_that_an_operator_has_drained_stays() {
     assert_eq!(restores.count(), 0);
 }
 
-/// Its machine was removed by hand in the middle of a release, and created again under the same name at the same address.
+/// The machine was removed by hand in the middle of a release, and created again under the same name at the same address.
 #[test]
 fn a_member_that_is_marked_as_leaving_is_put_back_for_a_machine_that_stays() {
     let mut world = world(2);

@@ -1,4 +1,4 @@
-//! One kind of call keeps failing, or being refused, while every other one is answered.
+//! Calls of one kind fail or are refused again and again, while all other calls are answered.
 
 use super::{SECOND, gone, held, member_of, seconds, world};
 use crate::{
@@ -45,14 +45,14 @@ fn is_push(change: &Change) -> bool {
     )
 }
 
-/// What repairs a member is carried out, and its answer is lost.
+/// Writes that repair a member are carried out, but their answers are lost.
 fn repairs_are_not_answered(call: &Call) -> Option<Line> {
     change(call)
         .is_some_and(|change| is_push(change) || matches!(change, Change::DeleteMember { .. }))
         .then_some(Line::ReplyLost)
 }
 
-/// Another client changes the load balancer whenever a member is to be created, and between these moments it reads ACTIVE.
+/// Another client changes the load balancer whenever a member is to be created. Between these moments it reads ACTIVE.
 fn creations_meet_a_lock(call: &Call) -> Option<Line> {
     matches!(change(call), Some(Change::CreateMember { .. }))
         .then_some(Line::Down(FailureClass::Conflict))
@@ -89,13 +89,13 @@ fn a_list_that_keeps_failing_is_read_ever_less_often_and_is_the_reason_of_the_ho
     world.run(seconds(MINUTE));
     let calls = world.tally.calls;
     world.run(seconds(10 * MINUTE));
-    // The tree every 15 s, and the list every 8 to 30 s.
+    // The tree is read every 15 s, and the list every 8 to 30 s.
     let calls = world.tally.calls - calls;
     assert!(calls <= 120, "{calls}");
     assert_eq!(held(&world, 1), Some(Reason::OpenStackUnavailable));
     let text = message(&world, 1);
     assert!(text.contains("the model answers Transient"), "{text}");
-    // It ends soon after the trouble.
+    // The pause ends soon after the trouble.
     world.fault = |_| None;
     world.run(seconds(MINUTE));
     assert!(gone(&world, 1), "{}", message(&world, 1));
@@ -174,7 +174,7 @@ fn a_removal_whose_deletion_keeps_failing_is_tried_again_and_named() {
 fn repairs_whose_answers_are_lost_are_counted_as_attempts() {
     let mut world = world(2);
     world.fault = repairs_are_not_answered;
-    // Whatever is pushed or created again stays broken.
+    // Every member that is repaired or created again is broken again.
     world.model.fates = vec![Fate::Fails; 200];
     let name = world.add(3, false, Deletion::No);
     let mut repairs = 0;
@@ -259,7 +259,7 @@ fn a_repair_that_was_denied_long_ago_does_not_put_off_a_release() {
     assert!(gone(&world, 1), "{}", message(&world, 1));
 }
 
-/// An operator enables a member while a health monitor stays broken, so that the load balancer never settles.
+/// An operator enables a member while a health monitor stays broken, so the load balancer never settles.
 #[test]
 fn what_an_operator_enables_is_seen_while_the_load_balancer_does_not_settle() {
     let mut world = world(2);
@@ -391,7 +391,7 @@ fn a_member_that_can_not_be_put_back_is_not_written_in_a_hot_loop() {
     world.model.fates = vec![Fate::Fails; 100];
     world.delete(&machine_name(1));
     world.run(seconds(10 * MINUTE));
-    // Two deletions and the member put back, for each of the attempts at 0, 1, 3 and 8 minutes.
+    // For each of the attempts at 0, 1, 3 and 8 minutes: two deletions, and the write that puts the member back.
     assert!(world.tally.writes <= 20, "{}", world.tally.writes);
 }
 

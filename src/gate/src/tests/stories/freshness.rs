@@ -1,4 +1,5 @@
-//! A gate rests on what is true now: reads that can't be reverted, and none that is old when the gate is acted on.
+//! A gate depends on what is true now: on reads that Octavia can't revert, and on no read that is too old when a controller
+//! acts on the gate.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +66,7 @@ fn weights_and_admin_states_of_the_others_are_read_again_right_before_the_hook_g
         world.run(SECOND / 10);
         assert!(world.at() < 1000.0);
     }
-    // Requests are answered, by whatever; the operator has disabled the only other member meanwhile.
+    // Requests are answered by some server. The operator has disabled the only other member since.
     world.endpoint = AtEndpoint::Lies;
     for member in world.model.members_mut() {
         member.admin_up = false;
@@ -103,7 +104,7 @@ fn after_a_pause_a_release_that_was_open_needs_answers_and_weights_again() {
     assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
 }
 
-/// The tree does not show weights and admin states. Kubernetes could not be reached for a while, so that the hook is still there.
+/// The tree does not show weights and admin states. Kubernetes is unreachable for a while, so the hook is still there.
 #[test]
 fn a_release_is_acted_on_while_the_lists_of_members_are_fresh_too() {
     let mut world = released();
@@ -118,11 +119,11 @@ fn a_release_is_acted_on_while_the_lists_of_members_are_fresh_too() {
         assert_eq!(findings.may_act_on(gate, now.instant), expected, "{gate:?}");
         lists.insert(listed);
     }
-    // They are read again for as long as that lasts.
+    // The lists are read again for as long as Kubernetes is unreachable.
     assert!(lists.len() > 2, "{lists:?}");
 }
 
-/// What members looked like decides whether a machine serves or has ever served.
+/// The state of members decides whether a machine serves or has ever served.
 #[test]
 fn every_gate_that_rests_on_members_is_acted_on_while_they_are_fresh_only() {
     let mut findings = report(&world(1).state, &world(1).present());
@@ -164,7 +165,7 @@ fn a_gate_that_opened_long_ago_is_not_acted_on_before_a_new_read() {
         findings.may_act_on(gate, now.instant)
     };
     assert!(may_act(&mut world));
-    // Kubernetes could not be reached for a while.
+    // Kubernetes was unreachable for a while.
     world.run(seconds(60));
     assert!(!may_act(&mut world));
     world.step(Event::Nudged);

@@ -1,4 +1,4 @@
-//! amphorav2 may have a jobboard: what a worker that died has begun is resumed by another one.
+//! amphorav2 may have a jobboard: another worker resumes the operation of a worker that died.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use capo_core::ProvisioningStatus;
 
-/// The first machine that is handed over lacks its member, and those that serve are not known yet.
+/// The first machine that is handed over has no member, and the machines that serve are not known yet.
 #[test]
 fn a_new_leader_changes_no_member_before_every_machine_was_handed_over() {
     let mut world = world_of(&[2, 3]);
@@ -18,7 +18,7 @@ fn a_new_leader_changes_no_member_before_every_machine_was_handed_over() {
     world.hand_over_load_balancer();
     world.add(1, false, Deletion::No);
     world.desired.cluster.paused = false;
-    // The caches of the new process are behind: one machine is handed over every minute.
+    // The caches of the new process are behind: a machine is handed over every minute.
     world.lag = seconds(60);
     let before = world.model.writes.len();
     world.restart();
@@ -31,8 +31,8 @@ fn a_new_leader_changes_no_member_before_every_machine_was_handed_over() {
     assert!(first.is_some_and(joins), "{first:?}");
 }
 
-/// A push of its values would turn a member ACTIVE that was never plugged, and its machine would be admitted. That is done
-/// only where no other one may serve.
+/// A PUT of its own values would turn a member ACTIVE that was never plugged into its network, and its machine would be
+/// admitted. The member gets this PUT only if no other machine may serve.
 #[test]
 fn a_new_leader_pushes_no_failed_member_before_it_knows_the_machines_that_serve() {
     let mut world = world_of(&[2, 3]);
@@ -61,7 +61,7 @@ fn a_new_leader_pushes_no_failed_member_before_it_knows_the_machines_that_serve(
     assert!(world.nodes[&machine_name(1)].want.admitted);
 }
 
-/// The machine that is known first goes before the others are known.
+/// The machine that is handed over first is deleted before the others are known.
 #[test]
 fn a_machine_that_is_gone_is_waited_for_no_more() {
     let mut world = world_of(&[2, 3]);

@@ -1,4 +1,4 @@
-//! Members: made, tracked, repaired, let in, pruned.
+//! Members: created, tracked, repaired, enabled, pruned.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ fn without_a_monitor_a_second_member_joins_admin_down_and_is_let_in_on_evidence(
         "{joining:?}"
     );
     assert!(joining.is_some_and(|member| member.tags.iter().any(|tag| tag == "capo-rs-joining")));
-    // Admitted all the same: nothing listens yet.
+    // The machine is admitted all the same, because nothing listens there yet.
     assert!(
         world
             .nodes
@@ -301,7 +301,7 @@ fn an_admitted_member_in_error_is_pushed_with_growing_pauses_then_made_anew_whil
         world.add_serving(index);
     }
     world.run(Duration::from_secs(200));
-    // Every push fails for as long as it lasts.
+    // Every repair fails while the fault lasts.
     world.model.fates = vec![Fate::Fails; 2];
     for member in world.model.members_mut() {
         if member.address == address(1) {
@@ -329,7 +329,7 @@ fn a_refused_write_names_its_reason_and_is_not_repeated_at_once() {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.add_serving(1);
     world.run(Duration::from_secs(100));
-    // A fresh read, so that the next call is the POST.
+    // A read now, so that the next call is the POST.
     world.step(Event::Nudged);
     world.run(Duration::from_secs(2));
     let writes = world.tally.writes;
@@ -357,7 +357,7 @@ fn the_last_member_of_a_port_stays_though_its_machine_is_gone() {
     world.hand_over(&name);
     world.run(seconds(900));
     assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
-    // Another one serves: now it may go.
+    // Another machine serves, so this one may be deleted.
     world.add_serving(2);
     world.run(seconds(900));
     assert_eq!(member_of(&world, 1), None);
@@ -372,7 +372,7 @@ fn the_last_enabled_member_stays_while_the_one_beside_it_is_disabled() {
     world.run(seconds(60));
     world.add(2, false, Deletion::No);
     world.run(seconds(2));
-    // Its machine is gone, and the call that enables the other one is lost, with the lists that would tell.
+    // Its machine is gone. The call that enables the other member is lost, and so are the lists that would show it.
     world.line.push_back(Line::Down(FailureClass::Transient));
     world.latency = Duration::from_millis(1_500);
     world.turn(Todo::Finish(machine_name(1)));

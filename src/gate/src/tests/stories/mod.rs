@@ -1,4 +1,4 @@
-//! What must happen, one story each.
+//! What must happen, one story for each case.
 
 mod addresses;
 mod after_hook;
@@ -34,7 +34,7 @@ fn world(machines: u8) -> World {
     world_of(&all)
 }
 
-/// A settled load balancer behind which these machines serve.
+/// A settled load balancer with these machines, which serve.
 fn world_of(machines: &[u8]) -> World {
     let mut world = World::new(&[6443], SECOND);
     for index in machines {
@@ -71,7 +71,7 @@ fn member_of(world: &World, index: u8) -> Option<ProvisioningStatus> {
         .map(|member| member.provisioning.clone())
 }
 
-/// Time passes in a world without controllers, except that the servers are read that a gate asks for.
+/// Lets time pass in a world without controllers, except that the servers are read for which a gate asks.
 fn run_with_reads_of_servers(world: &mut World, time: Duration) {
     let end = world.now + time;
     while world.now < end {

@@ -1,4 +1,4 @@
-//! What is always open, and what stops everything.
+//! What is always open, and what stops every gate and write.
 
 use super::{SECOND, gone, held, member_of, seconds, world};
 use crate::{
@@ -17,7 +17,7 @@ use capo_core::{
 
 #[test]
 fn what_is_always_open_waits_for_nothing() {
-    // The Cluster goes, even with OpenStack gone.
+    // The Cluster is deleted, even while OpenStack does not answer.
     let mut w = world(1);
     w.line.extend([Line::Down(FailureClass::Transient); 500]);
     w.delete(&machine_name(1));
@@ -28,7 +28,7 @@ fn what_is_always_open_waits_for_nothing() {
     w.run(seconds(2));
     assert!(gone(&w, 1));
 
-    // Never initialised, which is known once health monitors have had the time to find a member ONLINE.
+    // The control plane was never initialised. This is known once health monitors have had the time to find a member ONLINE.
     let mut w = World::new(&[6443], SECOND);
     w.desired.cluster.initialised = false;
     w.hand_over_load_balancer();
@@ -39,7 +39,7 @@ fn what_is_always_open_waits_for_nothing() {
     w.run(seconds(60));
     assert!(gone(&w, 1));
 
-    // The same with an API server that answers: initialised, whatever the status says.
+    // The same with an API server that answers: the control plane counts as initialised, whatever the status says.
     let mut w = World::new(&[6443], SECOND);
     w.desired.cluster.initialised = false;
     w.hand_over_load_balancer();
@@ -48,7 +48,7 @@ fn what_is_always_open_waits_for_nothing() {
     w.run(seconds(600));
     assert!(!gone(&w, 1));
 
-    // Its server is down.
+    // The server of the machine is down.
     let mut w = world(2);
     for index in [1, 2] {
         w.model.up.remove(&address(index));
@@ -62,7 +62,7 @@ fn what_is_always_open_waits_for_nothing() {
     w.run(seconds(120));
     assert!(gone(&w, 1));
 
-    // The user takes the hook away.
+    // A user removes the hook.
     let mut w = world(1);
     w.delete(&machine_name(1));
     w.run(seconds(100));
@@ -178,7 +178,7 @@ fn what_is_always_open_opens_on_a_fresh_read_only() {
     assert!(world.tally.trees > trees);
 }
 
-/// What the admission gate of a machine shows whose member stays PENDING.
+/// The admission gate of a machine whose member stays PENDING.
 fn admission(change: impl Fn(&mut World)) -> Option<Gate> {
     let mut world = world(1);
     world.controllers = false;

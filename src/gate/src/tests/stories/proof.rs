@@ -1,4 +1,4 @@
-//! The endpoint proof: what comes back without the machine decides.
+//! The endpoint proof: the replies through the endpoint without the machine decide.
 
 use crate::{
     model::{
@@ -86,7 +86,8 @@ fn a_weight_that_octavia_has_not_applied_is_caught() {
     assert!(gone(&world, 1));
 }
 
-/// Octavia answers a PUT at once and shows the new weight at once. Clients are kept away when its operation has ended.
+/// Octavia answers a PUT at once and shows the new weight at once. New connections are kept away only when its operation has
+/// ended.
 #[test]
 fn no_request_is_made_before_octavia_has_applied_the_drain() {
     for ovn in [false, true] {
@@ -124,7 +125,7 @@ fn what_is_no_api_server_of_the_cluster_at_the_endpoint_holds_and_changes_nothin
 #[test]
 fn a_proof_that_fails_after_the_deletion_brings_the_member_back() {
     let mut world = world(2);
-    // The manager can't see at the machine's own address that its API server is up.
+    // The manager can't reach the machine's own address to see that its API server is up.
     world.routable = false;
     world.delete(&machine_name(1));
     run_until(&mut world, |world| member_of(world, 1).is_none());
@@ -206,7 +207,7 @@ fn a_hold_ends_when_the_operator_enables_the_other_member_again() {
     assert!(gone(&world, 1));
 }
 
-/// The control of every story in this file: the checks of the world notice when the proof says more than is true.
+/// The control of every story in this file: the checks of the world notice if the proof shows more than is true.
 #[test]
 fn a_proof_that_is_made_to_lie_is_caught() {
     let story = |endpoint| {
@@ -296,7 +297,7 @@ fn what_came_back_is_in_the_message_and_no_more_than_200_characters_of_it() {
     }
 }
 
-/// Two machines behind a load balancer, and the first one is to go.
+/// Two machines behind a load balancer, of which the first one is to be released.
 fn two(ovn: bool) -> World {
     let mut world = World::new(&[6443], SECOND);
     world.model.ovn = ovn;
@@ -310,7 +311,7 @@ fn two(ovn: bool) -> World {
     world
 }
 
-/// OVN shows ACTIVE and ONLINE for what it has never programmed.
+/// OVN shows a member as ACTIVE and ONLINE that it has never programmed.
 #[test]
 fn a_member_that_ovn_calls_active_and_never_programmed_replaces_no_machine() {
     let mut world = two(true);
@@ -324,7 +325,7 @@ fn a_member_that_ovn_calls_active_and_never_programmed_replaces_no_machine() {
     assert!(gone(&world, 1));
 }
 
-/// Some rows of requests fail as a whole, because each of them hits the member that is not programmed.
+/// Some series of requests fail as a whole, because each of their requests reaches the member that is not programmed.
 #[test]
 fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
     let mut world = two(true);
@@ -338,7 +339,7 @@ fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
     }
 }
 
-/// As during a failover of the amphora.
+/// This happens during a failover of the amphora, for example.
 #[test]
 fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
     let mut world = two(false);
@@ -356,7 +357,7 @@ fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
     assert!(gone(&world, 1));
 }
 
-/// Octavia's health manager is down, and the last statuses stay.
+/// Octavia's health manager is down, so the last statuses stay.
 #[test]
 fn a_member_that_was_online_only_in_an_old_read_replaces_no_machine() {
     let mut world = two(false);
@@ -384,7 +385,7 @@ fn a_member_that_dies_a_moment_before_the_release_replaces_no_machine() {
     assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
 }
 
-/// A leaving member reads DRAINING, which shows nothing of a health monitor that finds every other one OFFLINE.
+/// A leaving member is shown as DRAINING. This shows nothing about a health monitor that finds every other member OFFLINE.
 #[test]
 fn a_half_dead_health_manager_does_not_make_a_release_begin_again_and_again() {
     let mut world = two(false);

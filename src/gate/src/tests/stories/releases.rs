@@ -1,4 +1,4 @@
-//! Machines that leave by the rules.
+//! Machines that are released by the rules.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn a_deletion_waits_until_another_is_steadily_online() {
     assert_eq!(world.tally.drains, 0);
     world.model.up.insert(address(2), world.now);
     world.run(seconds(40));
-    // ONLINE by now, but not for 45 s.
+    // The member is ONLINE by now, but not for 45 s yet.
     assert_eq!(world.tally.drains, 0);
     world.run(seconds(80));
     assert!(gone(&world, 1));
@@ -120,7 +120,7 @@ fn a_release_that_had_begun_goes_on_after_a_pause() {
         world.run(SECOND);
         assert!(world.at() < 1000.0);
     }
-    // Deleted in the same second, and first by name.
+    // The machine is deleted in the same second, and its name comes first.
     let deletion = world.nodes.get(&machine_name(2)).unwrap().want.deletion;
     world.change(&machine_name(1), |want| want.deletion = deletion);
     for paused in [true, false] {
@@ -175,7 +175,7 @@ fn a_dark_port_holds_nothing_but_the_endpoints_port_does() {
     assert!(!gone(&world, 2));
 }
 
-/// What is ONLINE on no member may be so because none was applied: the monitor is silent about those that failed.
+/// If no member is ONLINE, perhaps none was applied, because the monitor reports nothing about members that failed.
 #[test]
 fn a_port_is_not_left_to_members_that_failed() {
     let mut world = with_a_dark_port();
@@ -246,7 +246,7 @@ fn a_drain_lasts_its_grace_time() {
 #[test]
 fn the_last_member_of_a_dark_port_stays_though_another_serves_the_endpoint() {
     let mut world = with_a_dark_port();
-    // The other one's member there is gone, and can't be made again.
+    // The other machine's member of that port is gone, and can't be created again.
     let other = address(2);
     for pool in &mut world.model.pools {
         pool.members
@@ -270,7 +270,7 @@ fn a_server_is_gone_only_in_the_load_balancer_in_which_its_member_was_seen() {
     for seen in [true, false] {
         let mut world = world(1);
         if !seen {
-            // The credentials lead to another project, with a load balancer of the same name and no member.
+            // The credentials lead to another project, which has a load balancer of the same name without members.
             world.model = crate::tests::model::Model::new(SECOND);
             world.desired.id = capo_core::Lookup::Found("another".into());
             world.hand_over_load_balancer();
@@ -313,7 +313,7 @@ fn a_release_that_has_begun_is_not_undone_when_cluster_api_drains_the_node_once_
     assert!(gone(&world, 1));
 }
 
-/// The Node was drained once more for hours, and the endpoint was not asked meanwhile.
+/// The Node was drained once more for hours, and no requests were made through the endpoint during that time.
 #[test]
 fn requests_are_made_again_when_the_hook_is_reached_for_the_second_time() {
     let mut world = world(2);
@@ -326,7 +326,7 @@ fn requests_are_made_again_when_the_hook_is_reached_for_the_second_time() {
         want.deletion = Deletion::BeforeHook { since }
     });
     run_with_reads_of_servers(&mut world, seconds(7_200));
-    // The load balancer has stopped to answer, though Octavia goes on to call everything ACTIVE and ONLINE.
+    // The load balancer has stopped answering, although Octavia still shows everything as ACTIVE and ONLINE.
     world.endpoint = AtEndpoint::Unreachable;
     let requests = world.tally.requests;
     world.change(&machine_name(1), |want| {

@@ -1,4 +1,4 @@
-//! How often a member is repaired, and what becomes of a write under way.
+//! How often a member is repaired, and what happens to a write that is under way.
 
 use super::{SECOND, seconds, world};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 use capo_core::{Lookup, ProvisioningStatus};
 
-/// How many members were created or pushed again.
+/// How many times members were created or got a PUT of their own values.
 fn attempts(world: &World) -> usize {
     let repairs = world.model.writes.iter().filter(|write| match write {
         Change::DeleteMember { .. } => true,
@@ -25,7 +25,7 @@ fn attempts(world: &World) -> usize {
     repairs.count()
 }
 
-/// When the members were deleted or pushed again, in seconds since the first time.
+/// Notes when members were deleted or got a PUT of their own values, in seconds since the first time.
 fn run_and_note(world: &mut World, known: &mut usize, times: &mut Vec<f64>, duration: u64) {
     for _ in 0..duration {
         world.run(SECOND);
@@ -61,7 +61,7 @@ fn a_new_member_that_never_gets_well_is_repaired_at_most_five_times_in_ten_minut
             }
             let early = times.iter().filter(|time| **time < first + 600.0).count();
             assert!((3..=5).contains(&early), "{fate:?} {restart:?}: {times:?}");
-            // Then every ten minutes.
+            // After that, there is an attempt every ten minutes.
             let late: Vec<f64> = times
                 .into_iter()
                 .filter(|time| *time >= first + 1_200.0)
@@ -73,7 +73,7 @@ fn a_new_member_that_never_gets_well_is_repaired_at_most_five_times_in_ten_minut
                     "{fate:?} {restart:?}: {late:?}"
                 );
             }
-            // It gets well as soon as Octavia does.
+            // The member recovers as soon as Octavia does.
             world.model.fates.clear();
             world.run(seconds(700));
             assert!(world.nodes[&machine_name(3)].want.admitted, "{fate:?}");
@@ -122,7 +122,7 @@ fn a_write_under_way_is_not_forgotten_when_the_load_balancer_is_another_one() {
     for id in ["lb-2", "lb-3", "lb-4"] {
         world.desired.id = Lookup::Found(id.into());
         world.hand_over_load_balancer();
-        // The model fails on a second call beside the first.
+        // The model fails if a second call is made while the first one is under way.
         world.run(seconds(3));
     }
     world.latency = SECOND;
@@ -133,7 +133,7 @@ fn a_write_under_way_is_not_forgotten_when_the_load_balancer_is_another_one() {
     );
 }
 
-/// After a restart controllers hand one machine over after the other, some after the first read of the tree.
+/// After a restart the controllers hand over one machine after the other, some of them after the first read of the tree.
 #[test]
 fn what_was_broken_before_a_restart_is_repaired_no_sooner_where_its_machine_is_handed_over_late() {
     for restart in [30, 100, 200, 400] {

@@ -1,4 +1,4 @@
-//! Octavia answers slowly, or its answers wait for the request budget: gates open all the same.
+//! Octavia answers slowly, or calls wait for the request budget. Gates open all the same.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
     tests::world::{World, machine_name},
 };
 
-/// Octavia takes this long for every answer.
+/// The seconds that Octavia takes for every answer.
 const SLOW: [u64; 4] = [5, 8, 12, 25];
 
 fn slow(ports: &[u16], latency: Duration, queue_wait: Duration) -> World {
@@ -64,7 +64,7 @@ fn a_release_ends_however_slow_octavia_is() {
     }
 }
 
-/// Tree and lists that are read one after the other expire each other.
+/// If the tree and the lists are read one after the other, each is out of date when the other one arrives.
 #[test]
 fn a_release_begins_however_long_the_queue_of_our_own_budget_is() {
     for queue_wait in [8, 16, 30, 59] {
@@ -75,7 +75,7 @@ fn a_release_begins_however_long_the_queue_of_our_own_budget_is() {
     }
 }
 
-/// What waits in our own queue is not old when it is sent.
+/// A call that waits in our own queue is not old when it is sent.
 #[test]
 fn a_read_is_as_old_as_its_request_and_not_as_its_place_in_the_queue() {
     let mut world = slow(&[6443, 8132], SECOND, seconds(40));

@@ -1,5 +1,5 @@
 //! Another cluster's API server answers the manager at a machine's tenant address. Many clusters use the same private
-//! addresses, so that such an answer says nothing about the machine.
+//! addresses, so such an answer shows nothing about the machine.
 
 use super::{SECOND, gone, member_of, seconds, world};
 use crate::{
@@ -20,10 +20,10 @@ fn a_stranger_at_the_address_of_the_other_machine_does_not_hold_a_release() {
         let mut world = world(1);
         world.model.silent = silent;
         world.strangers = [address(1), address(2)].into();
-        // One replica with surge: the second machine comes first.
+        // One replica, with surge: the second machine is created first.
         world.model.up.insert(address(2), world.now);
         let new = world.add(2, false, Deletion::No);
-        // KubeadmControlPlane asks the API server's pod, and not the address.
+        // KubeadmControlPlane checks the pod of the API server, and not the machine's address.
         let now = world.now;
         world.change(&new, |want| want.api_server_pod = Health::Good(now));
         world.run(seconds(300));
@@ -40,7 +40,7 @@ fn a_stranger_does_not_show_that_a_control_plane_was_initialised() {
     world.desired.cluster.initialised = false;
     world.strangers.insert(address(1));
     world.hand_over_load_balancer();
-    // Its API server never comes up, and KubeadmControlPlane replaces it.
+    // Its API server never comes up, and KubeadmControlPlane replaces the machine.
     world.add(1, true, Deletion::No);
     world.delete(&machine_name(1));
     world.run(seconds(100));
@@ -51,7 +51,7 @@ fn a_stranger_does_not_show_that_a_control_plane_was_initialised() {
 fn a_member_in_error_is_replaced_beside_one_at_whose_address_a_stranger_answers() {
     let mut world = world(2);
     world.strangers.insert(address(2));
-    // The push of its own values fails.
+    // The PUT of the member's own values fails.
     world.model.fates = vec![Fate::Fails];
     for member in world.model.members_mut() {
         if member.address == address(1) {

@@ -1,4 +1,4 @@
-//! The load balancer itself, its listeners, pools and monitors: made, tracked, repaired.
+//! The load balancer itself and its listeners, pools and monitors: created, tracked, repaired.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ fn a_load_balancer_that_hangs_for_good_holds_warns_and_lets_an_unhooked_server_g
     assert!(text.contains("stuck"), "{text}");
 }
 
-/// A restriction that Octavia does not accept does not hold.
+/// A restriction that Octavia does not accept has no effect.
 #[test]
 fn ranges_are_shown_once_octavia_has_applied_them() {
     let mut world = World::new(&[6443, 8132], SECOND);
@@ -128,7 +128,7 @@ fn ranges_are_shown_once_octavia_has_applied_them() {
     world.hand_over_load_balancer();
     let begun = world.at();
     while world.at() < begun + 60.0 {
-        // The second listener is changed when the operation of the first one has ended.
+        // The second listener is changed after the operation on the first one has ended.
         assert_ne!(world.findings.allowed_cidrs, world.desired.allowed_cidrs);
         world.run(SECOND / 10);
     }
@@ -141,10 +141,11 @@ fn ranges_are_shown_once_octavia_has_applied_them() {
     assert_ne!(world.findings.allowed_cidrs, world.desired.allowed_cidrs);
 }
 
-/// Between the listener's creation and the first list that shows its ranges, they are not known.
+/// Between the creation of a listener and the first list that shows its source ranges, the ranges are not known.
 #[test]
 fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
-    // Before the listener is made, while its POST is under way, in the middle of the rest, long after.
+    // The moments: before the listener is created, while its POST is under way, in the middle of the other operations, long
+    // after them.
     for moment in [1, 50, 3_000, 400_000] {
         let mut world = World::new(&[6443], SECOND);
         world.add_serving(1);
@@ -173,7 +174,7 @@ fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
     }
 }
 
-/// What is in the only pool's place, and how many deletions there were.
+/// The parts of the only pool, and the number of deletions.
 fn parts(world: &World) -> (Vec<String>, usize) {
     let pool = world.model.pools.first();
     let monitor = pool.and_then(|pool| pool.monitor.as_ref());
@@ -195,7 +196,7 @@ fn parts(world: &World) -> (Vec<String>, usize) {
 fn a_monitor_that_stays_in_error_after_a_push_is_replaced_and_nothing_else() {
     let mut world = world(2);
     let (before, _) = parts(&world);
-    // The push fails too.
+    // The PUT of its own values fails as well.
     world.model.fates.push(Fate::Fails);
     if let Some((_, _, status)) = &mut world.model.pools[0].monitor {
         *status = ProvisioningStatus::Error;
@@ -220,7 +221,7 @@ fn a_pool_in_error_is_replaced_only_while_nothing_is_in_it() {
             world(machines)
         };
         let (before, _) = parts(&world);
-        // Every push fails until one is not followed by a replacement.
+        // Every such PUT fails until one is not followed by a replacement.
         let failing = if replaced { 1 } else { 2 };
         world.model.fates.extend(vec![Fate::Fails; failing]);
         world.model.pools[0].provisioning = ProvisioningStatus::Error;
@@ -245,14 +246,14 @@ fn want_type(world: &mut World, wanted: Option<MonitorType>) {
     world.hand_over_load_balancer();
 }
 
-/// Octavia can't change the type, so the monitor is deleted and created again. Each port is whole before the next one.
+/// Octavia can't change the type, so the monitor is deleted and created again. Each port is complete before the next one.
 #[test]
 fn a_monitor_of_another_type_is_replaced_on_the_port_of_the_endpoint_alone() {
     use MonitorType::{Https, Tcp};
     let mut world = World::new(&[6443, 8132], SECOND);
     world.add_serving(1);
     world.run(seconds(400));
-    // What listens on an additional port is unknown.
+    // Nothing is known of what listens on an additional port.
     for (wanted, expected) in [(Https, [Https, Tcp]), (Tcp, [Tcp, Tcp])] {
         world.model.writes.clear();
         want_type(&mut world, Some(wanted));
@@ -263,7 +264,7 @@ fn a_monitor_of_another_type_is_replaced_on_the_port_of_the_endpoint_alone() {
         assert_eq!(world.findings.settled_generation, generation);
         assert!(world.findings.infrastructure_ready);
     }
-    // Without a wish the type of an existing one stays.
+    // If no type is desired, the type of an existing monitor stays.
     want_type(&mut world, Some(Https));
     world.run(seconds(200));
     world.model.writes.clear();
@@ -275,7 +276,7 @@ fn a_monitor_of_another_type_is_replaced_on_the_port_of_the_endpoint_alone() {
 #[test]
 fn the_type_of_a_monitor_is_not_changed_while_a_machine_leaves() {
     let mut world = world(2);
-    // Its proof never succeeds.
+    // The proof of its release never succeeds.
     world.endpoint = AtEndpoint::Stranger;
     world.delete(&machine_name(1));
     want_type(&mut world, Some(MonitorType::Https));
@@ -297,7 +298,7 @@ fn a_provider_without_monitors_of_the_desired_type_gets_one_that_connects() {
     world.run(seconds(4_000));
     assert_eq!(monitor_types(&world), [MonitorType::Tcp]);
     assert!(world.findings.infrastructure_ready);
-    // One deletion, the refused POST, and the one that was accepted.
+    // The writes are one deletion, the refused POST, and the POST that was accepted.
     assert!(world.model.writes.len() <= 3, "{:?}", world.model.writes);
 }
 
@@ -307,7 +308,7 @@ fn break_monitor(world: &mut World) -> String {
     id.to_string()
 }
 
-/// Troubles that are far apart are not one trouble.
+/// Failures that are far apart do not count as one series.
 #[test]
 fn what_was_well_for_long_is_repaired_as_soon_as_the_first_time() {
     let mut world = world(1);
@@ -318,7 +319,7 @@ fn what_was_well_for_long_is_repaired_as_soon_as_the_first_time() {
     }
     world.model.fates.push(Fate::Fails);
     let broken = break_monitor(&mut world);
-    // The next read finds it within 5 min, and 1 min lies between the push that fails and the replacement.
+    // The next read finds the monitor broken within 5 min, and 1 min passes between the PUT that fails and the replacement.
     world.run(seconds(450));
     let (after, _) = parts(&world);
     assert_ne!(after[2], broken);

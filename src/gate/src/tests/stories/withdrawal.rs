@@ -10,10 +10,10 @@ use crate::{
 };
 use capo_core::ProvisioningStatus;
 
-/// Every call waits this long for the request budget.
+/// The seconds for which every call waits for the request budget.
 const WAIT: u64 = 30;
 
-/// A write waits for the request budget.
+/// Runs the world until a write waits for the request budget.
 fn until_a_write_waits(world: &mut World) {
     let is_write = |world: &World| {
         world
@@ -113,7 +113,7 @@ fn the_deletion_is_sent_that_replaces_a_member_whose_release_was_called_off() {
     world.change(&machine_name(2), |want| {
         want.api_server_pod = crate::model::desired::Health::Bad;
     });
-    // Drained, put back, pushed again: every operation fails.
+    // The drain, the write that puts the member back and the repair: every operation fails.
     world.model.fates = vec![Fate::Fails; 3];
     world.run(seconds(120));
     let good = crate::model::desired::Health::Good(world.now);

@@ -107,13 +107,13 @@ fn objects_that_have_settled_share_their_first_read_afterwards_too() {
     let at = |seconds| start + Duration::from_secs(seconds);
     let mut batch: Batch<u32, &str> = Batch::by_id();
     for key in 1..=5 {
-        // While it settled, the caller wanted an answer of that moment.
+        // While the object was changing, the caller wanted an answer of that moment.
         assert!(batch.result(&key, at(0), at(0)).is_none());
         batch.read(&key, Ok("x"), at(0), at(0));
     }
     assert!(batch.result(&1, at(300), at(600)).is_none());
     assert_eq!(batch.due(at(600)), (vec![1], ReadPlan::List));
-    // A caller that accepts nothing older than its request says nothing about the others.
+    // The age that one caller accepts does not show what the others accept.
     assert!(batch.result(&1, at(600), at(600)).is_none());
     assert_eq!(batch.due(at(600)), (vec![1], ReadPlan::OneByOne));
 }

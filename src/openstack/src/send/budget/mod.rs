@@ -2,8 +2,8 @@
 //! While calls wait, urgent ones are sent first, and a call that has waited long moves up into the next more urgent
 //! class.
 //!
-//! `governor` is polled without waiting. An ordered queue here decides which call may poll it next, because governor's
-//! own waiters have no order. Time is tokio's, so that tests can stop it.
+//! `governor` is polled without waiting. An ordered queue here decides which call may poll it next, because governor does
+//! not order its own waiters. The time is tokio's, so that tests can stop it.
 
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -20,14 +20,14 @@ use tokio::{sync::Notify, time::Instant};
 use crate::send::circuit::{Admission, Circuit, Ending};
 use capo_core::Priority;
 
-/// The numbers of a budget.
+/// The limits of a budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
     /// Calls a second in the long run.
     pub(crate) per_second: f64,
     /// Calls that may follow each other at once after a quiet time.
     pub(crate) burst: u32,
-    /// Calls under way at a time.
+    /// Calls that may be under way at the same time.
     pub(crate) in_flight: usize,
     /// Longest wait in the queue.
     pub(crate) longest_wait: Duration,
@@ -257,7 +257,7 @@ impl Permit {
             state.failure = failure;
         }
         if state.circuit.refuses(now).is_some() {
-            // Calls are held back from now on, so that all waiting calls are woken and refused.
+            // Calls are held back from now on, so all waiting calls are woken and refused.
             for turn in state.waiting.values() {
                 turn.notify_one();
             }

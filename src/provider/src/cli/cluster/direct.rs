@@ -17,7 +17,7 @@ use capo_openstack::{
     load_balancer::{StatusTree, TreeMember},
 };
 
-/// Reads the load balancer from Octavia, and replaces the members of the snapshot's status by what Octavia has.
+/// Reads the load balancer from Octavia, and replaces the members of the snapshot's status by those that Octavia has.
 ///
 /// # Errors
 /// The object that is missing or can't be read, or OpenStack's answer.
@@ -79,7 +79,7 @@ pub(super) fn take_over(
         let own = own.map(|index| found.swap_remove(index));
         write(listed, own, now);
     }
-    // Members that are not in the status: another owner's, or newer than the status.
+    // These members are not in the status: they belong to another owner, or are newer than the status.
     for member in found {
         let prefix = format!("{}-{}-", balancer.name, member.protocol_port);
         let machine = member.name.strip_prefix(&prefix).unwrap_or(&member.name);
@@ -170,7 +170,7 @@ mod tests {
         };
         let tree = tree(&[
             member("0", "lb-6443-cp-0", "ACTIVE"),
-            // This member was created again since.
+            // This member was created again after the status was written.
             member("11", "lb-6443-cp-1", "PENDING_CREATE"),
             member("7", "foreign", "ERROR"),
         ]);

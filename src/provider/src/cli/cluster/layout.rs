@@ -33,7 +33,7 @@ pub(super) struct Cell {
     tone: Tone,
     /// The cell changed less than five seconds ago and stands out.
     fresh: bool,
-    /// The text is an age: its growth is no change of the cell.
+    /// The text is an age. Its growth does not count as a change of the cell.
     pub(super) ticks: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Row {
     pub(super) cells: Vec<Cell>,
 }
 
-/// A table. Its last column has the rest of the width.
+/// A table. Its last column gets the rest of the width.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
     pub(super) head: Vec<String>,
@@ -109,7 +109,7 @@ impl Grid {
         widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
     }
 
-    /// Marks the cells of which `changed` answers that their text changed recently.
+    /// Marks the cells whose text changed recently, which `changed` decides.
     pub(super) fn freshen(&mut self, mut changed: impl FnMut(&str, usize, &str) -> bool) {
         for row in &mut self.rows {
             for (column, cell) in row.cells.iter_mut().enumerate() {
@@ -196,7 +196,7 @@ pub(super) fn tone_of_gate(state: GateState) -> Tone {
     }
 }
 
-/// The age of `since`, or a dash where it is unknown.
+/// The age of `since`, or a dash if it is unknown.
 pub(super) fn age_since(now: Timestamp, since: Option<Timestamp>) -> String {
     since.map_or_else(|| "-".to_owned(), |since| age(now, since))
 }

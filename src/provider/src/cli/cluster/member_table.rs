@@ -11,7 +11,7 @@ use super::{
     view::{MachineView, MemberView, View},
 };
 
-/// Machines with one column per port. With `wide`, or where that does not fit the screen, the table has one line per member.
+/// Machines with one column per port. With `wide`, or if that does not fit the screen, the table has one line per member.
 pub(super) fn members(view: &View, wide: bool, screen: Screen, now: Timestamp) -> Grid {
     let matrix = matrix(view, now);
     if wide {

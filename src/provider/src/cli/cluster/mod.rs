@@ -1,8 +1,8 @@
 //! `status` and `watch`: the state of a cluster's load balancer and its gates, from the Kubernetes API alone.
 //!
 //! Objects are read once ([`snapshot`]) or followed ([`follow`]), put into one view ([`view`], [`gates`]: plain functions)
-//! and printed as tables ([`table`], [`layout`]). OpenStack is read with `--direct` only ([`direct`]): a viewer's rights
-//! are enough.
+//! and printed as tables ([`table`], [`layout`]). OpenStack is read only with `--direct` ([`direct`]), so a viewer's rights
+//! are enough otherwise.
 
 mod direct;
 mod follow;
@@ -25,7 +25,7 @@ use std::io::IsTerminal as _;
 /// Where tables are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Screen {
-    /// Columns of the terminal; `None` where there is no terminal: then nothing is cut.
+    /// Columns of the terminal. `None` without a terminal: then nothing is cut.
     width: Option<usize>,
     /// Rows of the terminal.
     height: Option<usize>,

@@ -26,11 +26,11 @@ pub(super) struct Snapshot {
     pub(super) openstack_machines: Vec<OpenStackMachine>,
     /// Events about any object of this provider in the namespace.
     pub(super) events: Vec<Event>,
-    /// What Octavia reports itself, where `--direct` was given.
+    /// What Octavia itself reports, if `--direct` was given.
     pub(super) direct: Option<Direct>,
 }
 
-/// The load balancer as Octavia reports it. Its members are then those of the cluster's status.
+/// The load balancer as Octavia reports it. The members of the cluster's status are then those of Octavia.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Direct {

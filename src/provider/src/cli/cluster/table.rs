@@ -11,7 +11,7 @@ use super::{
 use crate::kubernetes::conditions::kind;
 use capo_core::{ConditionStatus, GateState};
 
-/// Messages are wrapped at this width where there is no terminal.
+/// The width at which messages are wrapped if there is no terminal.
 const WIDTH: usize = 100;
 
 /// One part of a board.

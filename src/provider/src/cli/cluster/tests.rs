@@ -150,7 +150,7 @@ fn no_line_is_longer_than_the_terminal() {
         && let Some(status) = &mut cluster.status
         && let Some(balancer) = &mut status.api_server_managed_load_balancer
     {
-        // Three ports: the matrix does not fit any more.
+        // With three ports the matrix does not fit any more.
         for port in [8132, 9345] {
             for machine in ["prod-cp-0", "prod-cp-1"] {
                 let text = member(machine, port, "PENDING_UPDATE", "NO_MONITOR");

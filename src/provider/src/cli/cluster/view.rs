@@ -58,7 +58,7 @@ pub(super) struct LoadBalancerView {
     /// ACTIVE members of those expected, as `2/3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) active_members: Option<String>,
-    /// What Octavia answered, where the command reads it directly (`--direct`).
+    /// What Octavia answered, if the command reads it directly (`--direct`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) octavia: Option<Direct>,
 }
@@ -80,7 +80,7 @@ pub(super) struct MachineView {
     /// The gate that the machine is at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gate: Option<GateView>,
-    /// The reason of the condition, also where the machine is at no gate.
+    /// The reason of the condition, even if the machine is at no gate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,11 +24,11 @@ use crate::{
 };
 use capo_core::GateState;
 
-/// Exit code when the time is up.
+/// The exit code when the time is up.
 const TIMEOUT: u8 = 3;
 /// How long a changed cell stands out.
 const FRESH: Duration = Duration::from_secs(5);
-/// Changes within this time are shown together.
+/// Changes within this time of each other are shown together.
 const TOGETHER: Duration = Duration::from_millis(100);
 
 /// The options of `watch`.
@@ -224,7 +224,7 @@ impl Terminal {
     }
 
     fn is_fresh(&mut self, cell: (usize, String, usize), text: &str, now: Instant) -> bool {
-        // A cell of the first drawing is no change.
+        // The first drawing of a cell does not count as a change.
         let first = self.last.is_empty();
         let known = self
             .cells

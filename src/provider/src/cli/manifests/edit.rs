@@ -55,7 +55,7 @@ pub(super) fn append(value: &mut Value, key: &str, more: impl IntoIterator<Item 
     }
 }
 
-/// Has the API server trust webhook certificates of this authority, in PEM.
+/// Makes the API server trust webhook certificates that this authority, in PEM, has signed.
 pub(super) fn trust(documents: &mut [String], authority: &str) -> Result<(), ManifestError> {
     let bundle = Value::from(STANDARD.encode(authority));
     edit(

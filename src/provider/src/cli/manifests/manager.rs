@@ -1,4 +1,4 @@
-//! The manager's Deployment with the chosen settings, and what contradicts what.
+//! The manager's Deployment with the chosen settings, and the checks that they do not contradict each other.
 
 use std::path::Path;
 
@@ -32,12 +32,12 @@ struct CommandLine {
     settings: Settings,
 }
 
-/// The additional flags of the manager, once they and all options are known to fit together.
+/// Checks that the manager's flags and all options fit together, and returns the additional flags.
 pub(super) fn check(choices: &Choices) -> Result<Vec<String>, ManifestError> {
     let mut more = choices.arg.clone();
     if let Some(namespace) = &choices.watch_namespace {
         more.push(format!("--namespace={namespace}"));
-        // A manager of one namespace may not rewrite the objects of all.
+        // A manager of one namespace does not have the right to rewrite the objects of all namespaces.
         more.push("--skip-crd-migration-phases=All".to_owned());
     }
     let line = std::iter::once("capo-rs")
@@ -116,7 +116,7 @@ fn serves_pods(address: ListenAddress, port: u16) -> bool {
         .is_some_and(|address| address.port() == port && !address.ip().is_loopback())
 }
 
-/// Fills the choices into the Deployment. `flags` come after the shipped ones.
+/// Sets the chosen settings in the Deployment. `flags` come after the shipped ones.
 pub(super) fn fill_in(
     documents: &mut [String],
     choices: &Choices,
@@ -180,7 +180,7 @@ fn quantity(value: &Value) -> Option<Quantity> {
     value.as_str()?.parse().ok()
 }
 
-/// What a message says after a value that was not chosen.
+/// The text that a message has after a default value.
 fn default_mark(chosen: Option<&Quantity>) -> &'static str {
     if chosen.is_some() {
         ""

@@ -251,7 +251,7 @@ pub fn yaml(choices: &Choices) -> Result<String, ManifestError> {
     Ok(documents.join("---\n"))
 }
 
-/// The certificate authority of the webhooks in PEM, where cert-manager does not fill it in.
+/// The certificate authority of the webhooks in PEM, if cert-manager does not fill it in.
 fn authority(choices: &Choices) -> Result<Option<String>, ManifestError> {
     let Some(path) = &choices.webhook_ca else {
         return Ok(None);

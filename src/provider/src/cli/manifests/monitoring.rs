@@ -40,7 +40,7 @@ pub(super) fn yaml() -> String {
     );
     let _ = write!(text, "spec:\n{}", indented(RULES, 2));
     for (name, board) in BOARDS {
-        // The label is what Grafana's usual sidecar looks for.
+        // Grafana's usual sidecar selects ConfigMaps by this label.
         text += &head("v1", "ConfigMap", name, "    grafana_dashboard: \"1\"\n");
         let _ = write!(text, "data:\n  {name}.json: |\n{}", indented(board, 4));
     }

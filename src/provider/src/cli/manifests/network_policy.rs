@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::{Choices, Extra, ManifestError, edit::edit};
 
-/// Kubernetes and OpenStack behind a gateway are reached at this port, whatever else is chosen.
+/// The port of Kubernetes and OpenStack behind a gateway. It is always allowed, whatever else is chosen.
 const HTTPS: u16 = 443;
-/// Which rule of `deploy/network-policy.yaml` is for the Kubernetes APIs, and which for OpenStack.
+/// The rules of `deploy/network-policy.yaml` for the Kubernetes APIs and for OpenStack, by their positions in the list.
 const KUBERNETES_RULE: usize = 1;
 const OPENSTACK_RULE: usize = 2;
 
-/// Fills the chosen ports in.
+/// Sets the chosen ports.
 pub(super) fn fill_in(documents: &mut [String], choices: &Choices) -> Result<(), ManifestError> {
     for (flag, rule, ports) in [
         (

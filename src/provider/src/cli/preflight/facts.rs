@@ -26,14 +26,14 @@ use capo_openstack::{
 /// How long an endpoint may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Everything that is judged besides the plan.
+/// Everything besides the plan that is judged.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
     /// The versions of Cluster API's Clusters that are served.
     pub(super) cluster_api: Vec<String>,
     /// Whether cert-manager's Certificates are served.
     pub(super) cert_manager: bool,
-    /// Our definitions, or CAPO's.
+    /// The definitions of this group, of capo-rs or of CAPO.
     pub(super) definitions: Vec<Definition>,
     /// The managers that are installed, CAPO's or ours, or why they can't be read.
     pub(super) managers: Managers,
@@ -64,7 +64,7 @@ pub(super) struct CloudFacts {
     pub(super) remarks: Vec<String>,
     /// Octavia's version; not read for a cluster without a load balancer.
     pub(super) octavia: Option<ApiVersion>,
-    /// The regions of the cloud, in the order of the catalogue, where the credentials name none of them.
+    /// The regions of the cloud, in the order of the catalogue, if the credentials name none of them.
     pub(super) regions: Vec<String>,
     /// The quotas of the project.
     pub(super) quotas: Vec<Quota>,
@@ -73,10 +73,10 @@ pub(super) struct CloudFacts {
 }
 
 impl Facts {
-    /// Reads everything.
+    /// Reads all facts.
     ///
     /// # Errors
-    /// What can't be read of the management cluster. A cloud that can't be read is a fact.
+    /// What can't be read of the management cluster. A cloud that can't be read is not an error but a fact.
     pub(super) async fn gather(settings: &Settings) -> Result<Self, String> {
         let path = settings.kubeconfig.as_deref();
         let client = kubernetes::connect(path)
@@ -195,7 +195,7 @@ impl CloudFacts {
         Ok(facts)
     }
 
-    /// The quotas of a service, or none with the reason written down.
+    /// The quotas of a service. If they can't be read, the reason is noted and the result is empty.
     fn known(&mut self, service: Service, quotas: Result<Vec<Quota>, Error>) -> Vec<Quota> {
         quotas.unwrap_or_else(|error| {
             self.unknown_quotas

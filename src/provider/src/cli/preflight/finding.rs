@@ -1,4 +1,4 @@
-//! What a finding is: about which object, how much it matters, and its text.
+//! A finding: the object it is about, how much it matters, and its text.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Level {
-    /// Worth knowing.
+    /// Worth knowing, but no problem.
     Note,
-    /// To be changed before capo-rs takes over.
+    /// Something to change before capo-rs takes over.
     Problem,
-    /// It could not be read, so that nothing is known.
+    /// Something that could not be read, so nothing is known about it.
     Unknown,
 }
 
@@ -66,7 +66,7 @@ impl<'a> About<'a> {
         Self(name, findings)
     }
 
-    /// What concerns the whole installation.
+    /// The findings about the installation as a whole.
     pub(super) fn installation(findings: &'a mut Vec<Finding>) -> Self {
         Self("Installation".to_owned(), findings)
     }

@@ -1,4 +1,4 @@
-//! Judges facts and plan. Pure.
+//! Judges the facts and the plan. The functions are pure.
 
 use super::{
     facts::{CloudFacts, ClusterFacts, Facts},
@@ -182,7 +182,7 @@ fn of_cloud(cloud: &CloudFacts, restricts_clients: bool, about: &mut About<'_>) 
     }
 }
 
-/// What can't be done when no more of a resource can be created.
+/// What can't be done if no more of a resource can be created.
 fn without(resource: Limited) -> (Level, &'static str) {
     match resource {
         Limited::Servers | Limited::Cores | Limited::Memory | Limited::Ports | Limited::Members => {

@@ -1,5 +1,5 @@
-//! The arguments of the managers that are installed: capo-rs needs those that select objects, and `preflight` has to look
-//! at the same objects.
+//! The arguments of the installed managers. capo-rs needs those that select objects, and `preflight` has to read the same
+//! objects.
 
 use std::ffi::OsString;
 
@@ -17,10 +17,10 @@ use crate::{
     reconcile::kubernetes_text,
 };
 
-/// The label of the Deployment in CAPO's releases. Ours has it too.
+/// The label of the Deployment in CAPO's releases. The Deployment of capo-rs has it too.
 const LABEL: &str = "control-plane=capo-controller-manager";
-/// The arguments of the Deployments in CAPO's releases, which the one of capo-rs needs no more. The value of the last one is
-/// set when CAPO is installed, and has no effect in capo-rs.
+/// The arguments of the Deployments in CAPO's releases. The Deployment of capo-rs does not need them. The value of the last
+/// one is set when CAPO is installed, and has no effect in capo-rs.
 const OF_THE_RELEASE: [&str; 5] = [
     "--leader-elect",
     "--v=2",
@@ -151,7 +151,7 @@ impl Manager {
         }
     }
 
-    /// The arguments that are not those of a release.
+    /// The arguments that are not among those of a release.
     fn own_arguments(&self) -> Vec<&str> {
         let arguments = self.arguments.iter().map(String::as_str);
         arguments

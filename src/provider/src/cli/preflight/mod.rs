@@ -1,4 +1,4 @@
-//! `preflight`: what stands between an installation and capo-rs, read without writing.
+//! `preflight`: reads, without writing, what prevents capo-rs from taking over an installation.
 
 mod facts;
 mod finding;
@@ -32,7 +32,7 @@ struct PreflightReport {
     findings: Vec<Finding>,
 }
 
-/// Ends with 0 where nothing stands in the way, 1 where something does, 2 where not everything could be read.
+/// Returns the exit code 0 if nothing is in the way, 1 if something is, and 2 if not everything could be read.
 pub(super) fn run(choices: &Choices) -> ExitCode {
     let settings = &choices.settings;
     let gathered = async {
@@ -58,7 +58,7 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
     }
 }
 
-/// The findings below the object that they are about.
+/// The findings as text, grouped by the object that they are about.
 fn text(PreflightReport { findings }: &PreflightReport) -> String {
     let mut out = String::new();
     let mut about = None;

@@ -21,7 +21,7 @@ label_enum! {
 }
 
 impl Verb {
-    /// Past participle, as texts begin with it.
+    /// The past participle, with which texts begin.
     pub(crate) fn done(self) -> &'static str {
         match self {
             Self::Create => "Created",
@@ -77,13 +77,13 @@ label_enum! {
     }
 }
 
-/// The reason of CAPO's event about such a change, spelled as it arrives in Kubernetes: CAPO's recorder writes all letters
-/// but the first one small.
+/// The reason of CAPO's event about such a change. CAPO's recorder changes all letters except the first one to lower case,
+/// and so does this function.
 pub(crate) fn reason(verb: Verb, object: CloudObject) -> String {
     format!("Successful{}", change_in_reasons(verb, object))
 }
 
-/// The reason of CAPO's event about such a change that failed; `None` where it waits for another operation, or where there
+/// The reason of CAPO's event about such a change that failed. `None` if the change waits for another operation, or if there
 /// is nothing left to do.
 pub(crate) fn reason_of_failure(
     verb: Verb,
@@ -113,7 +113,7 @@ fn change_in_reasons(verb: Verb, object: CloudObject) -> String {
 mod tests {
     use super::*;
 
-    /// The reasons in the source of CAPO 0.14.7 (`record.Eventf`), through its recorder.
+    /// The reasons in the source of CAPO 0.14.7 (`record.Eventf`), as its recorder spells them.
     #[test]
     fn the_reasons_are_those_of_capo() {
         use CloudObject as Object;

@@ -71,7 +71,7 @@ fn a_cloud_that_fails_repeatedly_causes_a_bounded_number_of_events() {
             );
         }
     }
-    // The number of events at once, and one for every half minute.
+    // The number of writes that are allowed at once, and one for every half minute.
     assert!((40..=60).contains(&written), "{written}");
     assert_eq!(correlator.0.len(), 1);
     let remembered = correlator

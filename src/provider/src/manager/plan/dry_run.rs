@@ -1,6 +1,6 @@
-//! A client of the Kubernetes API that sends no write. It records every write, and answers it as the API server would,
-//! based on what a read returns. Where only CAPO's definitions are installed, objects are read as v1beta1 and converted
-//! in this process.
+//! A client of the Kubernetes API that sends no write. It records every write, and answers it as the API server would, based
+//! on what a read returns. If only CAPO's definitions are installed, objects are read as v1beta1 and converted in this
+//! process.
 
 use std::{
     sync::Arc,
@@ -108,7 +108,7 @@ impl Recording {
         }
         let query = parts.uri.query().unwrap_or_default();
         if query.split('&').any(|parameter| parameter == "watch=true") {
-            // In a dry run the objects are used as they were listed.
+            // A dry run uses the objects as they were listed, so its watches stay silent.
             let nothing = stream::pending::<Result<Frame<Bytes>, kube::Error>>();
             return Ok(Response::new(StreamBody::new(nothing).boxed_unsync()));
         }
@@ -242,7 +242,7 @@ impl Target {
     }
 }
 
-/// The kind for a plural that the manager writes, or the plural itself where the kind is unknown.
+/// The kind for a plural that the manager writes, or the plural itself if the kind is unknown.
 fn kind(plural: &str) -> &str {
     match plural {
         "openstackclusters" => "OpenStackCluster",

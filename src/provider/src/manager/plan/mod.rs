@@ -26,8 +26,8 @@ use recorder::Recorder;
 const SETTLED: Duration = Duration::from_secs(3);
 /// How long an object may wait, such as for its load balancer, before the wait counts as its result.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The plan ends when nothing was recorded for this time although an object had no pass yet. Requests to a slow cloud
-/// take up to 30 s each.
+/// The plan ends if nothing was recorded for this time, even if an object has had no pass yet. Requests to a slow cloud take
+/// up to 30 s each.
 const LONGEST_SILENCE: Duration = Duration::from_mins(2);
 
 /// The changes that the manager would make.
@@ -50,7 +50,8 @@ pub struct ObjectPlan {
     pub openstack: Vec<OpenStackWrite>,
     /// Changes of the object, apart from its status.
     pub kubernetes: Vec<KubernetesWrite>,
-    /// Whether the object's status would be updated. Such an update is a report and no change.
+    /// Whether the object's status would be updated. Such an update only reports something, so it does not count as a
+    /// change.
     pub updates_status: bool,
     /// The conditions that would show parts of the object's spec that the manager does not apply.
     pub refusals: Vec<Refusal>,
@@ -106,7 +107,7 @@ pub enum Judgement {
         /// The message of the wait.
         message: String,
     },
-    /// The pass failed, so that the changes are unknown.
+    /// The pass failed, so the changes are unknown.
     Failed {
         /// Why.
         reason: String,

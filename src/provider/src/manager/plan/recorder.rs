@@ -38,9 +38,9 @@ struct Entry {
     refusals: Vec<Refusal>,
 }
 
-/// How far the passes are.
+/// The progress of the passes.
 pub(super) struct Progress {
-    /// An object had no pass yet.
+    /// Whether an object has had no pass yet.
     pub(super) missing: bool,
     /// Whether an object waits.
     pub(super) waiting: bool,
@@ -181,8 +181,7 @@ impl PassObserver for Recorder {
     }
 }
 
-/// The conditions that refuse a part of the spec. Ready repeats other conditions, so that it is used only where there
-/// is no other.
+/// The conditions that refuse a part of the spec. Ready repeats other conditions, so it is used only if there is no other.
 fn refusals(conditions: &[Value]) -> Vec<Refusal> {
     let reasons = [Reason::NotSupported, Reason::InvalidSpec].map(Reason::as_str);
     let refused = conditions.iter().filter(|condition| {

@@ -245,7 +245,7 @@ pub struct Settings {
 /// The address of a listener that can be turned off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenAddress(
-    /// The address; `None` where the listener is turned off.
+    /// The address; `None` if the listener is turned off.
     pub Option<SocketAddr>,
 );
 

@@ -1,4 +1,4 @@
-//! A TCP connection to the endpoint, through the proxy of the manager's environment where one is set for it.
+//! A TCP connection to the endpoint, through the proxy of the manager's environment if one is set for it.
 
 use std::{io::ErrorKind, net::SocketAddr};
 
@@ -22,7 +22,7 @@ pub(super) async fn open(
     endpoint: &Endpoint,
     proxies: &Matcher,
 ) -> Result<TcpStream, EndpointFailure> {
-    // A host that can't be written as a URL uses no proxy. The lookup of the name reports what is wrong with it.
+    // A host that can't be part of a URL uses no proxy. The lookup of its name then reports what is wrong with it.
     let proxy = format!("https://{endpoint}/")
         .parse::<Uri>()
         .ok()

@@ -117,7 +117,7 @@ impl Prober for TlsProber {
             let mut stream = in_time(TIME_LIMIT, connect::open(&endpoint, &proxies)).await?;
             let mut byte = [0_u8; 1];
             match tokio::time::timeout(STAYS_OPEN, stream.read(&mut byte)).await {
-                // Most servers wait for the client to send first, so that no byte need arrive.
+                // Most servers wait for the client to send first, so it is normal that no byte arrives.
                 Err(_) | Ok(Ok(1..)) => Ok(()),
                 Ok(Ok(0) | Err(_)) => Err(EndpointFailure::Closed),
             }

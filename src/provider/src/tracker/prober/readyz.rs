@@ -37,7 +37,7 @@ where
         .await
         .map_err(|error| failure(&error))?;
     let mut body = Vec::new();
-    // Only the status matters, so that a body which breaks off counts like one that ends.
+    // Only the status matters, so a body that breaks off counts like a complete one.
     while body.len() < BODY_LIMIT
         && let Some(Ok(frame)) = response.body_mut().frame().await
     {

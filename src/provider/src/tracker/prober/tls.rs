@@ -28,7 +28,7 @@ use super::connect;
 pub(super) struct Authority(Arc<WebPkiServerVerifier>);
 
 impl Authority {
-    /// Reads the CA from PEM; `None` where it has no usable certificate.
+    /// Reads the CA from PEM; `None` if it has no usable certificate.
     pub(super) fn new(ca: &str) -> Option<Self> {
         let roots = roots(ca)?;
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
@@ -95,7 +95,7 @@ impl ServerCertVerifier for Authority {
     }
 }
 
-/// A TLS session over `stream`, and the addresses, of `addresses`, that the serving certificate names.
+/// A TLS session over `stream`, and those of `addresses` that the serving certificate names.
 pub(super) async fn handshake(
     authority: Authority,
     endpoint: &Endpoint,
@@ -122,8 +122,8 @@ pub(super) async fn handshake(
     Ok((stream, named))
 }
 
-/// The name that is sent to the server. A host that is neither a name nor an address never has a connection, so that
-/// any name serves for it.
+/// The name that is sent to the server. A host that is neither a name nor an address can't be connected to, so any name may
+/// be used for it.
 fn server_name(endpoint: &Endpoint) -> ServerName<'static> {
     ServerName::try_from(endpoint.bare_host().to_owned())
         .unwrap_or_else(|_| ServerName::from(IpAddr::from([0, 0, 0, 0])))
@@ -158,7 +158,7 @@ pub(super) fn strict_config(ca: &str) -> Option<ClientConfig> {
     )
 }
 
-/// The readable certificates of a CA in PEM; `None` where there is none.
+/// The readable certificates of a CA in PEM; `None` if there are none.
 fn roots(ca: &str) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(ca.as_bytes()).filter_map(Result::ok);

@@ -94,7 +94,7 @@ impl Octavia for Quiet {
     }
 }
 
-/// A client whose writes wait for half a minute, and that notes whether they were taken back by then.
+/// A client whose writes wait for half a minute and note whether they were withdrawn by then.
 #[derive(Clone, Default)]
 struct Queued(Arc<Mutex<Vec<bool>>>);
 
@@ -161,7 +161,7 @@ async fn a_write_that_waits_for_the_request_budget_is_taken_back_when_the_cluste
         newcomer.address = Some([10, 6, 0, 5].into());
         newcomer.server.state = ServerState::Active;
         tracker.set_machine(&name("m"), newcomer);
-        // Long enough for the first reads, and too short for the write to end.
+        // The time is long enough for the first reads, and too short for the write to end.
         tokio::time::sleep(Duration::from_secs(15)).await;
         assert!(client.0.lock().is_empty());
         desired.cluster.paused = pauses;
@@ -301,13 +301,13 @@ fn waiting(tracker: &Tracker, cluster: &str) -> [bool; 5] {
     ]
 }
 
-/// Workers share no state other than their inboxes. So two load balancers affect each other only in that one worker is
-/// notified that the other claims its load balancer, or of the number of load balancers.
+/// Workers share no state other than their inboxes. Two load balancers therefore affect each other only in two ways: a
+/// worker is notified that another cluster claims its load balancer, and of the number of load balancers.
 #[tokio::test(start_paused = true)]
 async fn input_for_one_load_balancer_does_not_reach_the_worker_of_another() {
     let tracker = settled(&["a", "b"]).await;
     let nothing = [false; 5];
-    // No worker runs before the next await, so that the input stays in the inboxes.
+    // No worker runs before the next await, so the input stays in the inboxes.
     for (what, kind) in [
         ("load balancer", 0),
         ("machine", 1),

@@ -205,7 +205,7 @@ fn keep_rest<'a>(
     }
 }
 
-/// An endpoint of v1beta1 may have an empty host or port 0, which mean unset; v1beta2 leaves them out.
+/// Converts an endpoint. In v1beta1 it may have an empty host or port 0, which mean unset. v1beta2 leaves them out.
 fn endpoint_to_v1beta2<'a>(
     spec: &mut Object<'a>,
     path: &Path<'_>,

@@ -59,7 +59,7 @@ fn status_of(condition: &Object<'_>) -> ConditionStatus {
         .map_or(ConditionStatus::Unknown, ConditionStatus::from)
 }
 
-/// Whether the condition `Ready` is True; `None` where there is no such condition.
+/// Whether the condition `Ready` is True; `None` if there is no such condition.
 pub(super) fn ready(status: &mut Object<'_>, path: &Path<'_>) -> Result<Option<bool>, WrongType> {
     let mut ready = None;
     status.each_object(CONDITIONS, path, |condition, _| {

@@ -36,7 +36,7 @@ impl<'a> Node<'a> {
         matches!(self, Self::Text("null") | Self::Made(Value::Null))
     }
 
-    /// Whether it is the number 0 in its usual notation.
+    /// Whether the value is the number 0 in its usual notation.
     pub(super) fn is_zero(&self) -> bool {
         match self {
             Self::Text(text) => *text == "0",
@@ -61,7 +61,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Parses one level, if it is an object or a list.
+    /// Parses one level of the value, if it is an object or a list.
     fn parse_level(&mut self) {
         match self {
             Self::Text(text) if text.starts_with('{') => {
@@ -87,7 +87,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The object, or an error that names `path` if it is no object.
+    /// The object, or an error that names `path` if the value is not an object.
     pub(super) fn object(&mut self, path: &Path<'_>) -> Result<&mut Object<'a>, WrongType> {
         self.parse_level();
         match self {
@@ -105,7 +105,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The list, or an error that names `path` if it is no list.
+    /// The list, or an error that names `path` if the value is not a list.
     pub(super) fn list(&mut self, path: &Path<'_>) -> Result<&mut Vec<Self>, WrongType> {
         self.parse_level();
         match self {
@@ -136,7 +136,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Writes it as JSON.
+    /// Writes the value as JSON.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -199,7 +199,7 @@ impl<'a> Object<'a> {
         self.get(key).is_some()
     }
 
-    /// Whether it is absent or null.
+    /// Whether `key` is absent or null.
     pub(super) fn lacks(&self, key: &str) -> bool {
         self.get(key).is_none_or(Node::is_null)
     }
@@ -228,12 +228,12 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Its fields.
+    /// The fields of the object.
     pub(super) fn into_fields(self) -> impl Iterator<Item = (Cow<'a, str>, Node<'a>)> {
         self.0.into_iter()
     }
 
-    /// The object at `key`, which is `path`; an empty one is created where it is absent or null.
+    /// The object at `key`, which is `path`. If it is absent or null, an empty one is created.
     pub(super) fn object_at(
         &mut self,
         key: &'static str,
@@ -248,7 +248,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The object at `key`, below `path`; `None` where it is absent or null.
+    /// The object at `key`, below `path`; `None` if it is absent or null.
     pub(super) fn object(
         &mut self,
         key: &str,
@@ -257,7 +257,7 @@ impl<'a> Object<'a> {
         self.child(key, &path.field(key))
     }
 
-    /// The object at `key`, which is `path`; `None` where it is absent or null.
+    /// The object at `key`, which is `path`; `None` if it is absent or null.
     pub(super) fn child(
         &mut self,
         key: &str,
@@ -269,7 +269,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The list at `key`; `None` where it is absent or null.
+    /// The list at `key`; `None` if it is absent or null.
     pub(super) fn list(
         &mut self,
         key: &str,
@@ -338,7 +338,7 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    /// Writes it as JSON.
+    /// Writes the object as JSON.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         for (index, (key, node)) in self.0.iter().enumerate() {

@@ -86,7 +86,7 @@ struct Named {
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Named { namespace, name } = &self.metadata;
-        // The longest name that Kubernetes allows.
+        // The names are cut at 253 characters, the longest name that Kubernetes allows.
         write!(f, "{:.253} {namespace:.253}/{name:.253}", self.kind)
     }
 }
@@ -105,7 +105,7 @@ impl Failures {
             self.more += 1;
             return;
         }
-        // A list would be parsed as the fields in their order.
+        // Only an object is parsed, because a list would be read as the fields in their order.
         let is_object = text.starts_with('{');
         let identity: Option<Identity> =
             is_object.then(|| serde_json::from_str(text).ok()).flatten();

@@ -1,8 +1,7 @@
 //! The few fields that the other version can't hold, kept in one small annotation.
 //!
-//! An entry is bound to the field's content in the version that can't hold it. When that content has been edited since,
-//! the entry no longer applies and is dropped. So an entry can't restore old content, unlike a copy of the whole
-//! object.
+//! An entry is bound to the field's content in the version that can't hold it. If that content was edited since, the entry
+//! no longer applies and is dropped. Unlike a copy of the whole object, an entry therefore can't restore old content.
 
 use serde_json::{Map, Value};
 

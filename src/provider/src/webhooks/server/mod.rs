@@ -175,7 +175,7 @@ impl Server {
         })
     }
 
-    /// The bound address, with its port where port 0 was requested.
+    /// The bound address, with its port if port 0 was requested.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

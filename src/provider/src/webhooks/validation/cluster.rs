@@ -63,7 +63,7 @@ const RULE_LISTS: [&str; 3] = [
 /// The fields of a rule that name the other side of the traffic. Only one of them may be set.
 const REMOTES: [&str; 3] = ["remoteManagedGroups", "remoteGroupID", "remoteIPPrefix"];
 
-/// Refuses new rules with more than one other side. A rule that the object already has is accepted, because it must not
+/// Refuses new rules that name more than one remote. A rule that the object already has is accepted, because it must not
 /// prevent unrelated changes.
 fn security_group_rules(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     for list in RULE_LISTS {
@@ -92,7 +92,7 @@ fn security_group_rules(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>)
     }
 }
 
-/// Refuses a type of health monitor that the provider in the spec does not have. One that the object already has is
+/// Refuses a type of health monitor that the provider in the spec does not have. A type that the object already has is
 /// accepted, because it must not prevent unrelated changes.
 fn monitor_type(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "/spec/apiServer/managedLoadBalancer/monitor/type";
@@ -203,7 +203,8 @@ impl Rules<'_> {
         }
     }
 
-    /// It may be set later only where the user manages the address, because no object of capo-rs depends on it yet.
+    /// The fixed IP and the port may be set later only if the user manages the address, because no object of capo-rs depends on
+    /// them yet.
     fn first_set(&self, difference: Difference<'_>) -> Result<(), Refusal> {
         let off = self.old.pointer("/spec/apiServer/enableFloatingIP") == Some(&Value::Bool(false));
         let unset = difference.old.is_null() || difference.old.as_str() == Some("");
@@ -214,7 +215,7 @@ impl Rules<'_> {
         }
     }
 
-    /// It may only be set to the value that is in use.
+    /// The floating IP may only be set to the value that is in use.
     fn floating_ip(&self, difference: Difference<'_>) -> Result<(), Refusal> {
         let current = self
             .old
@@ -230,7 +231,7 @@ impl Rules<'_> {
         }
     }
 
-    /// The user or the manager may set it until it has a host. A port may be added to a host that the user set.
+    /// The user or the manager may set the endpoint until it has a host. A port may be added to a host that the user set.
     fn endpoint(&self, path: &str, difference: Difference<'_>) -> Result<(), Refusal> {
         let host = self
             .old
@@ -246,7 +247,7 @@ impl Rules<'_> {
         }
     }
 
-    /// It may be replaced by the id of the network that is in use.
+    /// The network may be replaced by the id of the network that is in use.
     fn network(&self) -> Result<(), Refusal> {
         let current = self
             .old
@@ -268,7 +269,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Each subnet's filter may be replaced by the id of the subnet of that name that is in use.
+    /// The filter of each subnet may be replaced by the id of the subnet of that name that is in use.
     fn subnets(&self) -> Result<(), Refusal> {
         let list = |of: &Value, pointer: &str| -> Vec<Value> {
             of.pointer(pointer)
@@ -311,7 +312,8 @@ impl Rules<'_> {
     }
 }
 
-/// Rules may change and management may begin. Management may not end, because ports use the groups.
+/// The rules of the managed security groups may change, and their management may begin. Management may not end, because
+/// ports use the groups.
 fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), Refusal> {
     const FIELD: &str = "spec.managedSecurityGroups";
     if path == FIELD && is_nothing(difference.new) {

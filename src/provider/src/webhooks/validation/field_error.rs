@@ -12,7 +12,7 @@ pub struct FieldError {
     pub field: String,
     /// The kind of violation.
     pub problem: Problem,
-    /// The value found, as JSON, cut where it is long; empty where there is no value to show.
+    /// The value found, as JSON, cut if it is long; empty if there is no value to show.
     pub found: String,
     /// The values allowed.
     pub allowed: String,

@@ -83,7 +83,7 @@ fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value>
     }
     let new = match request.operation.as_str() {
         "CREATE" | "UPDATE" => current(kind, request.object, "object")?,
-        // Other operations are not configured for this webhook, and always allowed.
+        // The webhook is not configured for other operations, so they are always allowed.
         _ => return Ok(()),
     };
     let old = match request.operation.as_str() {
@@ -131,7 +131,7 @@ fn bad_request(message: &str) -> Value {
 
 /// The Status that the API server itself returns for invalid objects, which clients can display.
 fn invalid(kind: Kind, name: &str, errors: &[FieldError]) -> Value {
-    /// More would not help the reader.
+    /// The most errors that are listed. More would not help the reader.
     const SHOWN: usize = 20;
     let shown = errors.get(..SHOWN).unwrap_or(errors);
     let mut texts: Vec<String> = shown.iter().map(ToString::to_string).collect();

@@ -55,7 +55,7 @@ fn a_manager_that_works_on_other_objects_than_were_looked_at_is_a_problem() {
         let managers = Ok(vec![manager(arguments)]);
         let findings = found(&managers, &Reach::default());
         assert_eq!(findings[0].0, Level::Problem, "{arguments:?}");
-        // It is its own argument too.
+        // The argument is also reported as one that is not of a release.
         assert_eq!(findings[1].0, Level::Note, "{arguments:?}");
     }
     let managers = Ok(vec![manager(&["--namespace=tenants"])]);

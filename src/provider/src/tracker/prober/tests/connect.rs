@@ -14,7 +14,8 @@ use super::{Ca, LOCAL, SIX, Server, prober};
 use crate::tracker::prober::{Prober, TIME_LIMIT, connect, in_time};
 use capo_core::{Endpoint, EndpointFailure};
 
-/// A port at which connections are neither accepted nor refused, as behind a firewall that drops them: its queue is full.
+/// A port at which connections are neither accepted nor refused, because its queue is full. A firewall that drops packets
+/// has the same effect.
 struct Silent {
     address: SocketAddr,
     _listener: TcpListener,
@@ -44,7 +45,7 @@ impl Silent {
     }
 }
 
-/// A port at which nothing listens.
+/// An address at which nothing listens.
 async fn closed(address: IpAddr) -> SocketAddr {
     let listener = TcpListener::bind((address, 0)).await.unwrap();
     listener.local_addr().unwrap()
@@ -57,7 +58,7 @@ async fn first_of(addresses: [SocketAddr; 2]) -> Result<SocketAddr, EndpointFail
     Ok(stream.peer_addr().unwrap())
 }
 
-/// The resolver of this host need not know a name with addresses of both families, so they are given.
+/// The resolver of this host may not know a name with addresses of both families, so the addresses are given.
 #[tokio::test]
 async fn a_host_is_reached_where_only_one_of_its_two_families_answers() {
     for (one, other) in [(LOCAL, SIX), (SIX, LOCAL)] {
@@ -82,7 +83,7 @@ async fn a_host_that_answers_in_neither_family_is_told_by_how_it_fails() {
     let closed = [closed(LOCAL).await, closed(SIX).await];
     assert_eq!(message(closed).await, refused);
 
-    // The same through the whole request and through a connection that is only to stay open.
+    // The whole request, and a connection that only has to stay open, behave in the same way.
     let endpoint = Endpoint {
         host: four.address.ip().to_string(),
         port: four.address.port(),

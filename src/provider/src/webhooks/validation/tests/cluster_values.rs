@@ -86,7 +86,7 @@ fn annotations_are_validated_when_they_change() {
             let errors = errors(kind, old, &expired);
             assert!(errors.join("").contains("is in the past"), "{errors:?}");
         }
-        // The bypass expired later: the object must stay editable.
+        // The bypass has expired since, but the object must stay editable.
         assert_eq!(errors(kind, Some(&expired), &expired), Vec::<String>::new());
         assert_eq!(
             errors(kind, Some(&expired), &with(json!({}))),
@@ -94,8 +94,8 @@ fn annotations_are_validated_when_they_change() {
         );
     }
 
-    // Cluster API's annotation for infrastructure that another program manages. A user who set it by mistake can remove
-    // it.
+    // This is Cluster API's annotation for infrastructure that another program manages. A user who has set it by mistake can
+    // remove it.
     let managed = with(json!({"cluster.x-k8s.io/managed-by": "crossplane"}));
     for allowed in [
         json!({"cluster.x-k8s.io/managed-by": ""}),

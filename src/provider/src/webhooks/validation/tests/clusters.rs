@@ -31,7 +31,7 @@ fn a_clusters_mutable_fields_may_change() {
         json!({"bastion": {"enabled": false}}),
         json!({"bastion": {"floatingIP": "203.0.113.9", "spec": {"sshKeyName": "k"}}}),
         json!({"identityRef": {"name": "other", "cloudName": "x", "type": "ClusterIdentity"}}),
-        // Empty and absent are the same.
+        // Empty and absent values count as equal.
         json!({"managedRouter": {"externalIPs": [{"subnet": {"id": "s", "filter": {}}}]}}),
         json!({"network": {"filter": {"name": "net", "tags": []}}}),
     ];

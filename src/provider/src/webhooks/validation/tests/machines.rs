@@ -65,7 +65,7 @@ fn a_machines_fields() {
         assert!(errors.contains(expected), "{patch}: {errors}");
     }
     let started = patched(&base, &json!({"spec": {"providerID": "openstack:///1"}}));
-    // CAPO allows this change too.
+    // CAPO also allows this change.
     for other in [json!("openstack:///2"), Value::Null] {
         let new = patched(&started, &json!({"spec": {"providerID": other}}));
         let errors = errors(Kind::Machine, Some(&started), &new);
