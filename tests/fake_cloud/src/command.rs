@@ -27,13 +27,13 @@ pub enum Command {
     RemoveFault(u64),
     /// Sets the result of coming Octavia operations.
     Operation(OperationRule),
-    /// Holds members in a status below an ACTIVE load balancer.
+    /// Holds members in a status under an ACTIVE load balancer.
     Hold(Hold),
     /// Releases the holds that name this text and lets their members turn ACTIVE; all holds with an empty text.
     Release(String),
     /// Resumes changes whose worker was killed. The text is part of the load balancer's name, or its id.
     Resume(String),
-    /// Writes statuses, like an operator in the database.
+    /// Writes statuses, as an operator does in the database.
     SetStatus(SetStatus),
     /// Sets the lifecycle of coming servers.
     ServerRule(ServerRule),
@@ -43,17 +43,17 @@ pub enum Command {
     Quota(Quota),
     /// Adds a rate limit.
     RateLimit(RateLimit),
-    /// Replaces the durations. Those left out get their defaults.
+    /// Replaces the durations. Those that are left out get their defaults.
     Durations(Durations),
     /// Closes established connections of load balancers whose name or id contains this text.
     CutConnections(String),
-    /// The status of members that no data path checks.
+    /// Sets the status of members that no data path checks.
     AssumedHealth(AssumedHealth),
     /// Adds a project.
     Project {
-        /// Id.
+        /// The project's id.
         id: String,
-        /// Name.
+        /// The project's name.
         name: String,
     },
     /// Adds a user, or changes its password and roles.
@@ -75,11 +75,11 @@ pub enum Command {
     Flavor {
         /// Name.
         name: String,
-        /// CPUs.
+        /// The number of virtual CPUs.
         vcpus: u64,
-        /// MiB.
+        /// The memory in MiB.
         ram: u64,
-        /// GiB.
+        /// The disk in GiB.
         disk: u64,
     },
     /// Adds an image: Glance's attributes.
@@ -124,7 +124,7 @@ pub struct SetServer {
 }
 
 impl World {
-    /// Carries a command out and returns its result; `Err` is the reason why it can't be carried out.
+    /// Carries out a command and returns its result; `Err` is the reason why it can't be carried out.
     pub fn command(&mut self, command: Command) -> Result<Value, String> {
         let elapsed = self.now.elapsed;
         match command {

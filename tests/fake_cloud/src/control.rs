@@ -24,12 +24,12 @@ pub struct Control {
 }
 
 impl Control {
-    /// Carries a command out. `Err` is the reason why it can't be carried out.
+    /// Carries out a command. `Err` is the reason why it can't be carried out.
     pub fn command(&self, command: Command) -> Result<Value, String> {
         self.shared.with(|world| world.command(command))
     }
 
-    /// The same from JSON, as a line of a script.
+    /// The same from JSON, such as a line of a script.
     pub fn run(&self, command: Value) -> Result<Value, String> {
         let command: Command =
             serde_json::from_value(command).map_err(|error| error.to_string())?;

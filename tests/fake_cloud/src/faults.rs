@@ -43,7 +43,7 @@ pub struct CallMatch {
     pub label: Option<String>,
     /// The credential: user name or application credential name.
     pub credential: Option<String>,
-    /// Text that the body holds.
+    /// A text that the body contains.
     pub body: Option<String>,
 }
 
@@ -55,36 +55,36 @@ pub struct CallMatch {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fault {
-    /// Which calls.
+    /// The calls that it affects.
     #[serde(rename = "match")]
     pub matching: CallMatch,
     /// How many matching calls pass untouched first.
     pub skip: u32,
-    /// The number of calls that it applies to; all without it.
+    /// The number of calls that it affects; without it, all.
     pub count: Option<u32>,
     /// Seconds until it ends; without it, the fault stays until it is removed.
     #[serde(rename = "for")]
     pub lasts: Option<f64>,
-    /// Seconds before the call is looked at.
+    /// Seconds to wait before the call is processed.
     pub delay: f64,
-    /// Seconds between the work and the answer.
+    /// Seconds to wait between the processing of the call and the answer.
     pub delay_after: f64,
-    /// Never answer.
+    /// Whether no answer is sent.
     pub hang: bool,
-    /// Answer this status.
+    /// The status to answer with.
     pub status: Option<u16>,
     /// Extra headers of the answer.
     pub headers: BTreeMap<String, String>,
     /// The body of the answer: text, or any JSON value.
     pub body: Option<Value>,
-    /// Reset the connection.
+    /// Whether the connection is reset.
     pub reset: bool,
-    /// Break off in the middle of the body.
+    /// Whether the body breaks off in the middle.
     pub truncate: bool,
-    /// Send one byte of the body per this many seconds.
+    /// Seconds per byte of the body, which is sent byte by byte.
     pub trickle: Option<f64>,
-    /// Carry the call out although the fault shows, like a lost reply. With a delay, it is carried out although the client
-    /// has gone by then.
+    /// Whether the call is carried out although the fault occurs, as if the reply were lost. With a delay, the call is
+    /// carried out even if the client has gone by then.
     pub apply: bool,
 }
 

@@ -119,7 +119,7 @@ impl World {
             .values()
             .filter(|row| may_see(row) && fits(row))
             .collect();
-        // Newest first, like Glance, and then by id, so that the order is total.
+        // Newest first, as in Glance, and then by id, so that the order is total.
         rows.sort_by(|left, right| {
             compare(right.get("created_at"), left.get("created_at"))
                 .then(compare(left.get("id"), right.get("id")))

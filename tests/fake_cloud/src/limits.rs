@@ -14,10 +14,10 @@ pub struct Quota {
     pub service: Service,
     /// The resource as the service names it in its quotas (`member`, `port`, `instances`, `volumes`).
     pub resource: String,
-    /// Project id; every project without it.
+    /// Project id; without it, the quota is that of every project.
     #[serde(default)]
     pub project: Option<String>,
-    /// The largest number; without it the quota is lifted.
+    /// The largest number; without it, the quota is lifted.
     #[serde(default)]
     pub limit: Option<usize>,
 }
@@ -26,15 +26,15 @@ pub struct Quota {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
-    /// The service; all together without it.
+    /// The service; without it, the limit is for all services together.
     #[serde(default)]
     pub service: Option<Service>,
     /// Calls a second in the long run.
     pub per_second: f64,
-    /// Calls at once.
+    /// Calls that may follow each other at once.
     #[serde(default = "one")]
     pub burst: f64,
-    /// The `Retry-After` header of a refusal, as written here; none without it.
+    /// The `Retry-After` header of a refusal, exactly as it is sent; without it, none is sent.
     #[serde(default)]
     pub retry_after: Option<String>,
     /// The status of a refusal.

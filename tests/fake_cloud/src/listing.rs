@@ -64,7 +64,7 @@ pub(crate) fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
     }
 }
 
-/// Keeps the named fields only; without names, all.
+/// Keeps only the named fields; without names, all.
 pub(crate) fn select(row: &mut Row, query: &[(String, String)]) {
     let wanted: Vec<&str> = query
         .iter()

@@ -43,7 +43,7 @@ fn bytes_of(body: Body) -> (Option<&'static str>, Bytes) {
     }
 }
 
-/// A reply as it is.
+/// A reply without any fault.
 pub(crate) fn plain(reply: Reply) -> Outgoing {
     treated(reply, &Treatment::default())
 }
@@ -88,7 +88,7 @@ pub(crate) fn treated(reply: Reply, treatment: &Treatment) -> Outgoing {
     match builder.body(body) {
         Ok(response) => response,
         Err(error) => {
-            // A header value in a script that is not valid.
+            // A script has set a header value that is not valid.
             let text = Bytes::from(error.to_string());
             let body = Full::new(text)
                 .map_err(|never: Infallible| match never {})

@@ -13,7 +13,7 @@ use crate::wire::{Request, Service};
 /// One call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Call {
-    /// Its number, from 1, never reused.
+    /// Its number, counted from 1 and never reused.
     pub sequence: u64,
     /// Seconds since the cloud came up.
     pub at: f64,
@@ -28,7 +28,7 @@ pub struct Call {
     /// `<resource>_<verb>`: `server_get`, `loadbalancer_member_create`; `status_tree` for the tree, `version` and
     /// `token_create` for discovery and sign-in.
     pub label: String,
-    /// The status of the answer; none while the call runs, hangs, or was broken off.
+    /// The status of the answer; `None` while the call runs or hangs, or if it was broken off.
     pub status: Option<u16>,
     /// Project id of the token.
     pub project: String,
@@ -36,7 +36,7 @@ pub struct Call {
     pub credential: String,
     /// Seconds until the answer.
     pub duration: Option<f64>,
-    /// The fault that befell it.
+    /// The id of the fault that affected it.
     pub fault: Option<u64>,
     /// The body of a write.
     pub body: Option<Value>,
@@ -64,7 +64,7 @@ impl Record {
         }
     }
 
-    /// A call has arrived.
+    /// Records that a call has arrived.
     pub fn begin(
         &mut self,
         request: &Request,
@@ -100,7 +100,7 @@ impl Record {
         self.next
     }
 
-    /// A call was answered.
+    /// Records that a call was answered.
     pub fn end(&mut self, sequence: u64, status: u16, elapsed: Duration) {
         let first = self.calls.front().map_or(0, |call| call.sequence);
         let place = sequence

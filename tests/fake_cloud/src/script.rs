@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Vec<Command>, String> {
         .collect();
     match by_line {
         Ok(commands) => Ok(commands),
-        // Not one a line: perhaps one YAML document.
+        // The text does not have one command a line. It may be one YAML document.
         Err(error) => match serde_saphyr::from_str::<Value>(text) {
             Ok(Value::Array(list)) => list.into_iter().map(one).collect(),
             Ok(single @ Value::Object(_)) => Ok(vec![one(single)?]),

@@ -273,7 +273,7 @@ async fn answer(
     Ok(treated(reply, &treatment))
 }
 
-/// The service's part of a call: after the fault's delay, what it does.
+/// The service's part of a call: waits for the fault's delay and then carries out the call.
 async fn work(shared: &Shared, request: &Request, treatment: &Treatment) -> Reply {
     tokio::time::sleep(seconds(treatment.fault.delay)).await;
     let elapsed = shared.elapsed();
@@ -321,7 +321,7 @@ fn begin(shared: &Shared, request: &mut Request, body: &Bytes) -> (u64, Treatmen
 }
 
 fn decode(segment: &str) -> String {
-    // Form decoding differs from path decoding in the plus sign only.
+    // Form decoding differs from path decoding only in the plus sign.
     url::form_urlencoded::parse(format!("={}", segment.replace('+', "%2B")).as_bytes())
         .next()
         .map(|(_, value)| value.into_owned())

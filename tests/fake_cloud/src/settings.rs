@@ -7,13 +7,13 @@ use ipnet::Ipv4Net;
 /// Options of a fake cloud. `Options::default()` is a quick cloud for tests on a free port.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one.
+    /// The address on which the cloud listens; with port 0 on a free port.
     pub listen: SocketAddr,
     /// A file of commands, one JSON or YAML document a line, run at the start.
     pub script: Option<PathBuf>,
     /// The durations of operations.
     pub durations: Durations,
-    /// Regions in the catalogue; the same cloud is behind each.
+    /// Regions in the catalogue. The same cloud is behind each region.
     pub regions: Vec<String>,
     /// Range of the external network. `None` chooses one in 127.0.0.0/8 from the port, so that several clouds on one
     /// host don't collide.
@@ -22,7 +22,7 @@ pub struct Options {
     pub token_life: Duration,
     /// Octavia's enabled providers.
     pub providers: Vec<String>,
-    /// The provider of load balancers whose creator named none.
+    /// The provider of load balancers whose creator names none.
     pub default_provider: String,
     /// Whether load balancers on loopback addresses listen.
     pub data_path: bool,
@@ -38,7 +38,7 @@ pub struct Options {
     pub octavia_minor: u32,
     /// The highest Nova microversion, minor part (2.x).
     pub nova_minor: u32,
-    /// Network, Octavia and image endpoints in the catalogue carry their version.
+    /// Whether the network, Octavia and image endpoints in the catalogue have their version.
     pub versioned_catalogue: bool,
 }
 
@@ -67,13 +67,13 @@ impl Default for Options {
     }
 }
 
-/// The replacement of health checks where there is no data path.
+/// What replaces health checks if there is no data path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AssumedHealth {
     /// Every enabled member answers its checks.
     Online,
-    /// No heartbeat arrives: statuses keep their initial value.
+    /// No heartbeat arrives, so statuses keep their initial value.
     Silent,
 }
 
@@ -97,11 +97,11 @@ pub struct Durations {
     pub failover: f64,
     /// Octavia: any other change under a load balancer.
     pub operation: f64,
-    /// Octavia: between two database transactions of one flow.
+    /// Octavia: the time between two database transactions of one flow.
     pub step: f64,
     /// Octavia, provider ovn: any change.
     pub ovn_operation: f64,
-    /// Octavia: between two heartbeats.
+    /// Octavia: the time between two heartbeats.
     pub heartbeat: f64,
 }
 

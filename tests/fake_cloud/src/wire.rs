@@ -125,7 +125,7 @@ pub struct Reply {
 /// A reply's body.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// None at all.
+    /// No body.
     Empty,
     /// A JSON document.
     Json(Value),
@@ -161,7 +161,7 @@ impl Reply {
         }
     }
 
-    /// With one more header.
+    /// The same reply with one more header.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));

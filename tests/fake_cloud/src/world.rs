@@ -204,7 +204,7 @@ impl World {
     /// A new id in the form of a version 4 UUID. Ids must be unique, but need not be unguessable.
     pub(crate) fn new_id(&mut self) -> String {
         self.next_id += 1;
-        // Multiplication by an odd number is a permutation, so that the ids are unique and look random.
+        // Multiplication by an odd number is a permutation, so the ids are unique and look random.
         let mixed =
             self.next_id.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.id_prefix.rotate_left(17);
         uuid::Builder::from_random_bytes(
@@ -287,7 +287,7 @@ impl World {
         self.outbox.drain(..).collect()
     }
 
-    /// The floating addresses of a port have changed; if it is a VIP, the data path follows.
+    /// Notes that the floating addresses of a port have changed. If the port is a VIP, the data path follows.
     pub(crate) fn port_addresses_changed(&mut self, port: &str) {
         if port.is_empty() {
             return;
@@ -318,7 +318,7 @@ impl World {
         self.data_path && !self.listen_addresses(balancer).is_empty()
     }
 
-    /// The loopback addresses of a load balancer: of the VIP and of floating IPs on it.
+    /// The loopback addresses of a load balancer: those of the VIP and of the floating IPs on it.
     pub(crate) fn listen_addresses(&self, balancer: &str) -> Vec<std::net::IpAddr> {
         let Some(lb) = self.octavia.balancers.get(balancer) else {
             return Vec::new();
@@ -341,7 +341,7 @@ impl World {
         }
     }
 
-    /// Carries one call out, at this moment.
+    /// Carries out one call at this moment.
     pub fn apply(&mut self, request: &Request, elapsed: Duration) -> Reply {
         self.advance(elapsed);
         if let Err(reply) = self.limits.admit(request.service, self.now.elapsed) {

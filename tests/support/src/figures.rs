@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::repository;
 
-/// One figure, and what was promised.
+/// One figure, and the limit that was promised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub what: String,
@@ -31,12 +31,12 @@ pub struct Figures {
     pub figures: Vec<Figure>,
 }
 
-/// Where the files are.
+/// The folder of the files.
 pub fn folder() -> PathBuf {
     repository("target/figures")
 }
 
-/// The git id of the folder `src` as it is now; empty where this folder is not a git checkout.
+/// The git id of the folder `src` as it is now; empty if this folder is not a git checkout.
 pub fn source() -> String {
     let output = Command::new(repository(".ci/sources")).output();
     output.map_or_else(
@@ -45,8 +45,8 @@ pub fn source() -> String {
     )
 }
 
-/// Runs a benchmark, which returns whether it kept what is promised. `cargo test --benches` and `cargo bench -- --list` start
-/// its binary too, and then it does not run.
+/// Runs a benchmark, which returns whether it kept what is promised. `cargo test --benches` and `cargo bench -- --list` also
+/// start its binary, but then the benchmark does not run.
 pub fn benchmark(keeps_the_promises: impl FnOnce(&Runtime) -> bool) -> ExitCode {
     let is_given = |wanted: &str| std::env::args().any(|argument| argument == wanted);
     if !is_given("--bench") || is_given("--list") {
@@ -60,7 +60,7 @@ pub fn benchmark(keeps_the_promises: impl FnOnce(&Runtime) -> bool) -> ExitCode 
     }
 }
 
-/// Keeps what `command` measured under `name`.
+/// Records what `command` measured under `name`.
 pub fn record(name: &str, command: &str, figures: &[(&str, &str, f64, f64)]) {
     let figures = figures
         .iter()

@@ -3,14 +3,14 @@
 use capo_api::{ConversionTarget, GROUP, crds};
 use serde_json::{Map, Value, json};
 
-/// An object with every field, but one choice of each union.
+/// An object with every field, except that it has only one choice of each union.
 pub struct Full {
     pub kind: String,
     pub version: String,
     pub object: Value,
 }
 
-/// For every kind and version as many objects as its widest union has choices.
+/// For every kind and version, as many objects as its widest union has choices.
 pub fn objects() -> Vec<Full> {
     let mut all = Vec::new();
     for definition in crds(&ConversionTarget::default()).unwrap() {
@@ -47,7 +47,7 @@ fn sample(schema: &Value, name: &str, choice: usize) -> Value {
         return json!("1");
     }
     match schema["type"].as_str() {
-        // Without an external network much else could not be there.
+        // Without an external network, many other fields would not be allowed.
         Some("boolean") => json!(name != "disableExternalNetwork"),
         Some("integer") => json!(schema["minimum"].as_f64().map_or(1, |least| {
             #[allow(clippy::cast_possible_truncation)]
@@ -77,7 +77,7 @@ fn object(schema: &Value, choice: usize) -> Value {
         .iter()
         .enumerate()
         .filter(|(index, _)| !is_union || *index == chosen)
-        // A server is in one group.
+        // A server is in one group only.
         .filter(|(_, (name, _))| *name != "serverGroup" || choice > 0)
         .filter(|(_, (name, _))| *name != "managedServerGroup" || choice == 0)
         // The first type of a hint is Bool.

@@ -1,6 +1,6 @@
 //! The commands of docs/migrate-from-capo.md: each stands below ```` ```bash NAME ```` and is run by a test from the page's own text.
 
-/// What an operator reads.
+/// The page that an operator reads.
 pub const PAGE: &str = include_str!("../../../docs/migrate-from-capo.md");
 /// The blocks that tests/suite/operator/swap.rs runs against CAPO's release, without a cluster.
 pub const RUN_ON_THE_RELEASE: [&str; 13] = [

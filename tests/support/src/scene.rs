@@ -14,26 +14,26 @@ use crate::env::{
 };
 use crate::waiting::{PATIENCE, Wait};
 
-/// Where everything happens.
+/// The namespace of all objects.
 pub const NAMESPACE: &str = "default";
 
-/// A cluster to be.
+/// A cluster to create.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan<'a> {
-    /// Its name, the OpenStackCluster's too.
+    /// The name of the cluster and of its OpenStackCluster.
     pub name: &'a str,
-    /// The Secret with its clouds.yaml.
+    /// The name of the Secret with its clouds.yaml.
     pub credentials: &'a str,
     /// Octavia's provider.
     pub provider: &'a str,
-    /// Ports beside the API server's.
+    /// API ports besides that of the API server.
     pub additional_ports: &'a [u16],
 }
 
-/// The state on which figures are counted.
+/// The state in which figures are measured.
 pub struct Scene {
-    // Dropped in this order.
-    /// The process, while it runs.
+    // The fields are dropped in this order.
+    /// The manager, while it runs.
     pub manager: Option<Manager>,
     /// Cluster API, as a script.
     pub cluster_api: ClusterApi,
@@ -44,7 +44,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Installs everything; the manager is not started.
+    /// Installs everything except the manager, which is not started.
     pub async fn set() -> Self {
         let kubernetes = Kubernetes::start().await.unwrap();
         kubernetes.install_cluster_api().await.unwrap();
@@ -73,7 +73,7 @@ impl Scene {
         self.manager = Some(manager);
     }
 
-    /// Stops the manager like a kubelet does. Returns how long that took.
+    /// Stops the manager as the kubelet does. Returns how long that took.
     pub async fn stop(&mut self) -> Duration {
         let mut manager = self.manager.take().unwrap();
         let begun = Instant::now();
@@ -84,7 +84,7 @@ impl Scene {
         begun.elapsed()
     }
 
-    /// Hands out the credentials of a cloud.
+    /// Creates the Secret with the credentials of a cloud.
     pub async fn credentials(&self, name: &str, cloud: &FakeCloud) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -127,7 +127,7 @@ impl Scene {
             .unwrap();
     }
 
-    /// Waits until so many objects of a kind are as they should be.
+    /// Waits until this number of objects of a kind are as they should be.
     pub async fn until_all(
         &self,
         kind: &str,
@@ -136,7 +136,7 @@ impl Scene {
         is_good: impl Fn(&Value) -> bool,
     ) {
         let objects = api(&self.admin, NAMESPACE, kind);
-        // A list of thousands of objects costs what a benchmark measures.
+        // A list of thousands of objects costs as much as what a benchmark measures.
         let wait = Wait::default()
             .at_most(at_most)
             .between(Duration::from_secs(2));

@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest that a test waits for one thing on a busy machine, or in a real OpenStack.
+/// The longest time that a test waits for one thing, on a busy machine or in a real OpenStack.
 pub const PATIENCE: Duration = Duration::from_mins(4);
 
 /// How long to wait for one thing, and how often to check for it. [`Wait::default`] is what [`until`] uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
-    /// After this time the wait ends in vain.
+    /// The longest time to wait.
     pub at_most: Duration,
     /// The interval between two checks.
     pub between: Duration,
@@ -27,13 +27,13 @@ impl Default for Wait {
 }
 
 impl Wait {
-    /// With this limit instead.
+    /// The same with this limit.
     #[must_use]
     pub fn at_most(self, at_most: Duration) -> Self {
         Self { at_most, ..self }
     }
 
-    /// With this interval between two checks instead.
+    /// The same with this interval between two checks.
     #[must_use]
     pub fn between(self, between: Duration) -> Self {
         Self { between, ..self }
@@ -109,7 +109,7 @@ pub async fn until_true(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     until(what, async || holds().await.then_some(())).await;
 }
 
-/// Like [`until`], where `look` returns what it saw instead. The message shows what was seen last.
+/// Like [`until`], but `look` returns what it saw if it has no result. The message shows what was seen last.
 pub async fn until_ok<T, S: Display>(what: &str, look: impl AsyncFnMut() -> Result<T, S>) -> T {
     match Wait::default().ok(look).await {
         Ok(found) => found,

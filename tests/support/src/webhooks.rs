@@ -1,4 +1,4 @@
-//! The webhook server, in this process, behind a kube-apiserver that calls it like in a deployment.
+//! The webhook server, in this process, behind a kube-apiserver that calls it as in a deployment.
 
 use std::{
     path::Path,
@@ -77,7 +77,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// One of one's own.
+    /// Starts one that only the caller uses.
     pub async fn start() -> Result<Self, Error> {
         let kubernetes = Kubernetes::start().await?;
         let client = kubernetes.admin().await?;
@@ -91,7 +91,7 @@ impl Served {
         })
     }
 
-    /// The one that the tests of this process share. It runs on a runtime of its own, because the first test's ends
+    /// The one that the tests of this process share. It has a runtime of its own, because the runtime of the first test ends
     /// with that test.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Served> = OnceLock::new();

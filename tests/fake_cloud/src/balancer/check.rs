@@ -9,7 +9,7 @@ use crate::octavia::AppliedMonitor;
 /// The results of the checks of one member so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// Up.
+    /// Whether the member is up.
     pub(crate) up: bool,
     /// The number of checks with the other result that change the state.
     left: u64,
@@ -38,7 +38,7 @@ impl Health {
     }
 }
 
-/// How one monitor checks. HTTP and HTTPS request a page and expect the status 200, whoever signed the certificate; every
+/// How one monitor checks. HTTP and HTTPS request a page and expect the status 200, whoever signed the certificate. Every
 /// other type only connects.
 pub(crate) enum Check {
     Connect,

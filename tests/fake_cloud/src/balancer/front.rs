@@ -17,9 +17,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::pick::{self, Rotation};
 use crate::octavia::{AppliedListener, AppliedMember, AppliedPool};
 
-/// HAProxy's default: after a failure, a connection is tried three more times.
+/// The number of further attempts after a connection to a member failed. This is HAProxy's default.
 const RETRIES: u32 = 3;
-/// Between two tries of the same member.
+/// The pause between two attempts with the same member.
 const TURN_AROUND: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -54,7 +54,7 @@ impl Common {
         self.served.lock().clone()
     }
 
-    /// Closes the connections to one member, or all.
+    /// Closes the connections to one member, or all connections.
     pub(crate) fn cut(&self, member: Option<&str>) {
         self.cuts.lock().retain(|id, token| {
             let hit = member.is_none_or(|member| member == id);
@@ -89,7 +89,7 @@ pub(crate) struct Life {
     pub(crate) stop: CancellationToken,
     /// Ends all connections.
     pub(crate) end: CancellationToken,
-    /// Where connections run.
+    /// The tasks of the connections.
     pub(crate) tasks: TaskTracker,
 }
 
@@ -138,8 +138,7 @@ async fn carry(mut client: TcpStream, peer: SocketAddr, config: &AppliedListener
     };
     let Some((member, mut server)) = connect(pool, common).await else {
         if !pool.redispatch {
-            // A packet filter passes the refusal to the client; a proxy has accepted the connection already and closes
-            // it.
+            // A packet filter passes the refusal to the client. A proxy has already accepted the connection and closes it.
             reset(&client);
         }
         return;

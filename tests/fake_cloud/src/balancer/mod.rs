@@ -59,7 +59,7 @@ struct Running {
     common: Arc<Common>,
     fronts: HashMap<SocketAddr, Front>,
     failed: BTreeMap<SocketAddr, String>,
-    /// By pool and member, so that a pool behind two listeners is checked once.
+    /// The checks by pool and member, so that a pool behind two listeners is checked once.
     checks: HashMap<(String, String), Checked>,
     end: CancellationToken,
 }
@@ -109,7 +109,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// With the counts of this moment.
+    /// The state with the counts of this moment.
     pub(crate) fn now(&self) -> DataPath {
         DataPath {
             listening: self.listening.clone(),
@@ -121,7 +121,7 @@ impl Shown {
 
 async fn follow(shared: &Arc<Shared>, all: &mut HashMap<String, Running>, id: &str) {
     let Some((addresses, listeners)) = shared.with(|world| world.pushed(id)) else {
-        // The load balancer was deleted, so that established connections end with the amphora.
+        // The load balancer was deleted, so established connections end with the amphora.
         if let Some(gone) = all.remove(id) {
             gone.end.cancel();
             shared.show_data_path(id, None);

@@ -27,7 +27,7 @@ impl World {
         rule.clone()
     }
 
-    /// Building has ended.
+    /// Ends the building of a server.
     pub(crate) fn server_built(&mut self, id: &str, fail: Option<&str>) {
         match fail {
             Some(fault) => {
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// Sets the status of a server, like an operator, a user or the hypervisor. Unknown ids are ignored.
+    /// Sets the status of a server, as an operator, a user or the hypervisor does. Unknown ids are ignored.
     pub(crate) fn set_server(&mut self, id: &str, status: &str, fault: Option<String>) {
         let now = self.now;
         let Some(server) = self.compute.servers.get_mut(id) else {

@@ -62,7 +62,7 @@ pub struct Server {
     pub volumes: Vec<(String, bool)>,
     /// Server group from the scheduler hints.
     pub group: Option<String>,
-    /// Why it is in ERROR.
+    /// The reason why it is in ERROR.
     pub fault: Option<String>,
 }
 
@@ -73,11 +73,11 @@ pub struct ServerRule {
     /// Part of the server's name; empty matches every server.
     #[serde(default)]
     pub name: String,
-    /// The number of servers that the rule applies to; all without it.
+    /// The number of servers that the rule applies to; without it, all.
     pub count: Option<u32>,
     /// Seconds from BUILD to the end of building.
     pub build: Option<f64>,
-    /// End in ERROR with this fault text.
+    /// The fault text with which the server ends in ERROR.
     pub fail: Option<String>,
     /// Seconds a deletion takes.
     pub delete: Option<f64>,

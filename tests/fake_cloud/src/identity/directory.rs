@@ -182,7 +182,7 @@ impl World {
                 .ok_or_else(|| missing(id)),
             ("DELETE", [id]) => match self.identity.credentials.remove(*id) {
                 Some(credential) => {
-                    // Its tokens end with it.
+                    // The credential's tokens end with it.
                     self.identity.revoke(Some(&credential.name));
                     Ok(Reply::empty(204))
                 }

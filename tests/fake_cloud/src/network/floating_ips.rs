@@ -65,7 +65,7 @@ impl World {
             Some(Value::String(port)) if !port.is_empty() => {
                 self.associate(id, port, given(body, "fixed_ip_address"))?;
             }
-            // A request without the attribute removes the floating IP from its port too.
+            // A request without the attribute also removes the floating IP from its port.
             _ => self.dissociate(id),
         }
         self.change_named(Kind::FloatingIp, id, body, &["description"]);

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl World {
-    /// The caller's own rows, and shared and external ones; all rows for an administrator.
+    /// Whether the caller may see a row: its own rows, and shared and external ones; an administrator sees all rows.
     pub(super) fn may_see(request: &Request, row: &Row) -> bool {
         let flag = |name| row.get(name).and_then(Value::as_bool).unwrap_or(false);
         request.caller.is_admin()
@@ -159,7 +159,7 @@ fn matches(row: &Row, query: &[(String, String)]) -> bool {
         }
         checked.push(key);
         if key == "fixed_ips" {
-            // Repeated pairs narrow the result: address and subnet must be of one allocation.
+            // Repeated pairs narrow the result: address and subnet must be those of one allocation.
             let pairs: Vec<(&str, &str)> = query
                 .iter()
                 .filter(|(name, _)| name == "fixed_ips")
@@ -230,7 +230,7 @@ fn values<'a>(query: &'a [(String, String)], name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Selects the page and adds the links. Links exist only where a limit was given, and keep the filters.
+/// Selects the page and adds the links. Links exist only if a limit was given, and keep the filters.
 fn page(
     request: &Request,
     kind: Kind,

@@ -236,7 +236,7 @@ impl World {
                         }
                     }
                     Err(refused) => {
-                        // All or none.
+                        // Either all rows are created or none.
                         for row in made.iter().filter_map(Value::as_object) {
                             let _ = self.delete_network_row(request, kind, row);
                         }

@@ -1,4 +1,4 @@
-//! Ports: by users, by routers, by Nova and by Octavia.
+//! Ports that are created by users, by routers, by Nova and by Octavia.
 
 use serde_json::{Value, json};
 
@@ -221,7 +221,7 @@ impl World {
     }
 }
 
-/// Pairs without a hardware address get the port's own.
+/// Gives address pairs without a hardware address that of the port.
 fn fill_pairs(row: &mut Row) {
     let mac = row.get("mac_address").cloned().unwrap_or_default();
     if let Some(pairs) = row

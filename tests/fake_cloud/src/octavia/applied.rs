@@ -26,7 +26,7 @@ pub struct AppliedPool {
     pub id: String,
     /// Whether a connection that one member refuses is offered to another.
     pub redispatch: bool,
-    /// Weights are honoured.
+    /// Whether weights are honoured.
     pub weighted: bool,
     /// Its checks.
     pub monitor: Option<AppliedMonitor>,
@@ -47,7 +47,7 @@ pub struct AppliedMonitor {
     pub rise: u64,
     /// The number of failed checks until the member is down.
     pub fall: u64,
-    /// What checks by HTTP and HTTPS request.
+    /// The path that checks by HTTP and HTTPS request.
     pub path: Option<String>,
 }
 

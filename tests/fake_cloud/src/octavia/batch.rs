@@ -53,7 +53,7 @@ impl World {
             .partition(|_| additive);
         let before = self.lock_pool(parent, pool)?;
         if created.is_empty() && updated.is_empty() && others.is_empty() && deleted.is_empty() {
-            // No member changes and none exists: the transaction and its lock are rolled back.
+            // No member changes and none exists, so the transaction and its lock are rolled back.
             self.octavia.balancers.insert(parent.to_owned(), before);
             return Ok(Reply::empty(202));
         }
@@ -88,7 +88,7 @@ impl World {
             row.members.extend(created);
             for (id, body) in &updated {
                 if let Some(member) = row.member_mut(id) {
-                    // Every listed member is a full row: an attribute that is left out gets its default.
+                    // Every listed member is a full row, so an attribute that is left out gets its default.
                     member.weight = 1;
                     member.head.enabled = true;
                     Self::change_member(member, body)?;

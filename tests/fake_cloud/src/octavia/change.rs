@@ -116,7 +116,7 @@ impl Change {
     }
 }
 
-/// Where a failing change fails.
+/// The stage in which a failing change fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
@@ -147,7 +147,7 @@ pub enum Anomaly {
     /// PENDING.
     #[serde(alias = "D")]
     DatabaseOutage,
-    /// E: no deviation: an additive batch that succeeds marks every member ACTIVE.
+    /// E: no deviation. An additive batch that succeeds marks every member ACTIVE.
     #[serde(alias = "E")]
     Whitewash,
     /// G: the change succeeds although the push was lost.
@@ -171,23 +171,23 @@ pub enum Anomaly {
     /// N: for `gap` seconds reads return the state before the change.
     #[serde(alias = "N")]
     StaleReads,
-    /// The worker stops: all rows stay PENDING, or until another worker continues `gap` seconds later.
+    /// The worker stops: all rows stay PENDING for ever, or until another worker continues `gap` seconds later.
     WorkerKilled,
     /// The load balancer, its listeners and the pool turn ACTIVE while the object stays PENDING. `gap` seconds later (300
     /// without it) another worker finds the job on the jobboard and carries the change out.
     ResumedLater,
-    /// A batch pushes the previous values, and turns ACTIVE.
+    /// A batch pushes the previous values and turns its rows ACTIVE.
     OldValuesPushed,
 }
 
 /// How a change ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Well.
+    /// It succeeds.
     Success,
-    /// Badly.
+    /// It fails in this stage.
     Failure(Stage),
-    /// Strangely.
+    /// It ends with this anomaly.
     Odd(Anomaly),
 }
 
@@ -196,7 +196,7 @@ pub enum Ending {
 pub enum Push {
     /// The rows as they are.
     Rows,
-    /// The rows as they are, interfaces plugged for every member first.
+    /// The rows as they are, after interfaces were plugged for every member.
     Plugged,
     /// The rows as they were when the change was accepted.
     Before,
@@ -215,6 +215,6 @@ pub enum Step {
     Push(Push),
     /// Marks all rows below the load balancer ACTIVE.
     MarkAll,
-    /// A new member was left without an interface.
+    /// Leaves a new member without an interface.
     Unplugged(String, String),
 }

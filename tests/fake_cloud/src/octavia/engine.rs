@@ -27,7 +27,7 @@ pub(crate) struct Operation {
     pub since: Duration,
     steps: VecDeque<(Duration, Step)>,
     before: Option<LoadBalancer>,
-    /// Its worker is dead.
+    /// Whether its worker is dead.
     pub dead: bool,
 }
 
@@ -51,7 +51,7 @@ impl World {
                 .unwrap_or(default),
         );
         if lb.provider == "ovn" {
-            // One queue for all load balancers: requests are carried out one after the other.
+            // There is one queue for all load balancers, so requests are carried out one after the other.
             let free = self.octavia.queue_free.max(self.now.elapsed);
             self.octavia.queue_free = free + work;
             work += free.saturating_sub(self.now.elapsed);
@@ -143,7 +143,7 @@ impl World {
         dead.len()
     }
 
-    /// The next step of a change is due.
+    /// Carries out the next step of a change, which is due.
     pub(crate) fn octavia_step(&mut self, id: u64) {
         let Some(mut operation) = self.octavia.operations.remove(&id) else {
             return;
@@ -212,7 +212,7 @@ impl World {
         self.heartbeat_soon(balancer);
     }
 
-    /// Writes a status like a flow does: a held member gets the status it is held in instead of ACTIVE.
+    /// Writes a status as a flow does. A held member gets the status that it is held in instead of ACTIVE.
     fn write_status(&mut self, balancer: &str, object: &Object, status: Provisioning) {
         let now = self.now;
         let Some(lb) = self.octavia.balancers.get_mut(balancer) else {

@@ -107,14 +107,14 @@ impl World {
             .flatten()
         {
             let member = member.as_object().cloned().unwrap_or_default();
-            // A new member has NO_MONITOR even where the body has a monitor.
+            // A new member has NO_MONITOR even if the body has a monitor.
             let member = self.new_member(lb, &member, false)?;
             pool.members.push(member);
         }
         Ok(pool)
     }
 
-    /// The VIP that a body requests. Its port is created where none is given.
+    /// The VIP that a body requests. Its port is created if none is given.
     pub(super) fn take_vip(&mut self, body: &Row, id: &str, project: &str) -> Result<Vip, Reply> {
         if let Some(port) = given(body, "vip_port_id") {
             let row = self.network.get(Kind::Port, port);

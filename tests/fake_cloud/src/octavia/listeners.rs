@@ -154,7 +154,7 @@ impl World {
         })
     }
 
-    /// Ranges of clients came with version 2.12.
+    /// Checks the attributes. Ranges of clients exist from version 2.12 on.
     fn check_attributes(&self, body: &Row) -> Result<(), Reply> {
         let has_ranges = self.octavia_minor >= 12;
         let known = ATTRIBUTES.into_iter();

@@ -161,7 +161,7 @@ fn sort(request: &Request, rows: &mut [Row]) -> Result<(), Reply> {
     Ok(())
 }
 
-/// A next link whenever the page is full, with limit and order but without filters or fields.
+/// The links. There is a next link whenever the page is full, with limit and order but without filters or fields.
 fn links(request: &Request, path: &str, rows: &[Row], limit: Option<usize>) -> Vec<Value> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
         return Vec::new();

@@ -60,7 +60,7 @@ impl World {
         Ok(())
     }
 
-    /// For changes of members and monitors: the pool must be ACTIVE, then the load balancer.
+    /// The lock for changes of members and monitors: first the pool must be ACTIVE, then the load balancer.
     pub(super) fn lock_pool(&mut self, id: &str, pool: &str) -> Result<LoadBalancer, Reply> {
         let lb = self
             .octavia

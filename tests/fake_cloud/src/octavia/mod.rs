@@ -1,4 +1,5 @@
-//! Octavia: load balancers, listeners, pools, monitors, members; locks, orders, reverts and anomalies.
+//! Octavia: load balancers, listeners, pools, monitors, members; their locks, the orders of their changes, reverts and
+//! anomalies.
 
 mod applied;
 mod attributes;
@@ -59,9 +60,9 @@ pub struct Octavia {
     pub(crate) next_operation: u64,
     pub(crate) rules: Vec<OperationRule>,
     pub(crate) holds: Vec<Hold>,
-    /// Held members: the status each is held in.
+    /// The status in which each held member is held.
     pub(crate) held: HashMap<String, Provisioning>,
-    /// Old states that reads still return, and until when.
+    /// Old states that reads still return, and until when they do.
     pub(crate) stale: HashMap<String, (std::time::Duration, LoadBalancer)>,
     /// The time at which the OVN provider's queue is free again.
     pub(crate) queue_free: std::time::Duration,
@@ -196,7 +197,7 @@ impl World {
         .flat_map(|name| {
             let limit = self.limits.quota(Service::LoadBalancer, project, name);
             let limit = limit.map_or(json!(-1), |limit| json!(limit));
-            // The old spellings are shown beside the new ones.
+            // The old spellings are also shown.
             let old = name.replace('_', "");
             let extra = (old != name).then(|| (old, limit.clone()));
             std::iter::once((name.to_owned(), limit)).chain(extra)
@@ -256,7 +257,7 @@ impl World {
         }
     }
 
-    /// The load balancer as reads return it. Where stale reads were requested, it is the old one for a while.
+    /// The load balancer as reads return it. If stale reads were requested, it is the old one for a while.
     pub(crate) fn balancer_read(
         &self,
         request: &Request,
@@ -269,7 +270,7 @@ impl World {
         }
     }
 
-    /// A new row's head.
+    /// The common columns of a new row.
     pub(crate) fn head(&mut self, body: &Row, operating: Operating) -> Head {
         Head {
             id: self.new_id(),
@@ -288,7 +289,7 @@ impl World {
         }
     }
 
-    /// No object has the id in the path.
+    /// The load balancer of the object with the id in the path, or the answer 404.
     pub(crate) fn parent_of(&self, resource: &str, id: &str) -> Result<String, Reply> {
         self.octavia
             .parents

@@ -140,37 +140,37 @@ pub struct Member {
     pub backup: bool,
     /// Subnet id as given.
     pub subnet: Option<String>,
-    /// The address of the checks, where it is another one.
+    /// The address of the checks, if it is another one.
     pub monitor_address: Option<String>,
-    /// Port of the checks.
+    /// The port of the checks, if it is another one.
     pub monitor_port: Option<u16>,
     /// Whether the amphora has an interface that reaches it.
     pub plugged: bool,
     /// The result of the checks, if the data path makes any.
     pub up: Option<bool>,
-    /// Set by command, wins over every heartbeat.
+    /// The operating status that a command has set. It takes precedence over every heartbeat.
     pub forced: Option<Operating>,
 }
 
 impl LoadBalancer {
-    /// A pool below it.
+    /// A pool of the load balancer.
     pub fn pool(&self, id: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.head.id == id)
     }
 
-    /// A pool below it, to change.
+    /// A pool of the load balancer, to change.
     pub fn pool_mut(&mut self, id: &str) -> Option<&mut Pool> {
         self.pools.iter_mut().find(|pool| pool.head.id == id)
     }
 
-    /// A listener below it.
+    /// A listener of the load balancer.
     pub fn listener(&self, id: &str) -> Option<&Listener> {
         self.listeners
             .iter()
             .find(|listener| listener.head.id == id)
     }
 
-    /// A listener below it, to change.
+    /// A listener of the load balancer, to change.
     pub fn listener_mut(&mut self, id: &str) -> Option<&mut Listener> {
         self.listeners
             .iter_mut()
@@ -186,7 +186,7 @@ impl LoadBalancer {
             .collect()
     }
 
-    /// The row that an object means.
+    /// The columns of the row that `object` names.
     pub fn head_mut(&mut self, object: &Object) -> Option<&mut Head> {
         match object {
             Object::LoadBalancer => Some(&mut self.head),

@@ -16,7 +16,7 @@ use super::{
 pub(super) struct Timing {
     /// The time until the work is done.
     pub work: Duration,
-    /// Between transactions afterwards.
+    /// The time between two transactions afterwards.
     pub step: Duration,
     /// The anomaly's own time.
     pub gap: Duration,
@@ -42,7 +42,7 @@ pub(super) fn plan(
     plan.steps
 }
 
-/// Steps in the making.
+/// A plan under construction.
 pub(super) struct Plan<'a> {
     pub(super) lb: &'a LoadBalancer,
     pub(super) timing: Timing,
@@ -168,7 +168,7 @@ impl Plan<'_> {
             Change::LoadBalancerDelete => self.then(Step::Remove(Object::LoadBalancer)),
             Change::ListenerCreate(_) | Change::ListenerUpdate(_) => {
                 pushes(self, Push::Rows);
-                // A listener in ERROR is repaired by a change of its own.
+                // A listener in ERROR is only repaired by a change of its own.
                 self.active(Object::LoadBalancer);
                 self.active(change.object());
             }
@@ -242,7 +242,7 @@ impl Plan<'_> {
         }
     }
 
-    /// K: the parents turn ACTIVE half-way; the object itself does at the end.
+    /// K: the parents turn ACTIVE half-way. The object itself turns ACTIVE at the end.
     pub(super) fn early(&mut self, change: &Change) {
         self.success(change, Some(Push::Rows));
         let own = change.object();

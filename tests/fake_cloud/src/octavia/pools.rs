@@ -175,7 +175,7 @@ impl World {
         let parent = self.parent_of("Pool", id)?;
         let before = self.balancer(request, &parent)?.clone();
         let body = request.object("pool");
-        // The pool's own status is not checked, so that a PUT can repair a pool that is stuck.
+        // The pool's own status is not checked, so a PUT can repair a pool that is stuck.
         self.lock_below(&parent, &before.listeners_of(id), None)?;
         let now = self.now;
         let lb = self

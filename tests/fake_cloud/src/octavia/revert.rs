@@ -65,7 +65,7 @@ impl Plan<'_> {
                 self.then(Step::Unplugged(pool.clone(), id.clone()));
             }
         } else {
-            // The push task's own revert: every listener of the load balancer, for a moment.
+            // The revert of the push task itself writes every listener of the load balancer, for a moment.
             let wait = if self.steps.is_empty() {
                 self.timing.work
             } else {

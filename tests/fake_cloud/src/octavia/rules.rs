@@ -9,11 +9,11 @@ use super::{
 };
 use crate::faults::glob;
 
-/// The result of certain coming operations.
+/// The result of the operations that match.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OperationRule {
-    /// Which operations: `member-create`, `member-*`, `*`.
+    /// The operations that match: `member-create`, `member-*`, `*`.
     pub operation: String,
     /// Part of the name of the object changed (for a batch also of any member in it); empty matches all.
     pub name: String,
@@ -21,17 +21,17 @@ pub struct OperationRule {
     pub load_balancer: String,
     /// How many matching operations pass untouched first.
     pub skip: u32,
-    /// The number of operations that it applies to; all without it.
+    /// The number of operations that it applies to; without it, all.
     pub count: Option<u32>,
     /// Seconds of work.
     pub duration: Option<f64>,
     /// Whether the operation fails.
     pub fail: bool,
-    /// Where it fails.
+    /// The stage in which it fails.
     pub stage: Stage,
     /// A deviation from the documented behaviour.
     pub anomaly: Option<Anomaly>,
-    /// The anomaly's own seconds.
+    /// The anomaly's own time in seconds.
     pub gap: f64,
 }
 
@@ -104,7 +104,7 @@ pub struct Hold {
     pub member: String,
     /// The status that is shown instead of ACTIVE.
     pub status: Provisioning,
-    /// The number of members that it applies to; all without it.
+    /// The number of members that it applies to; without it, all.
     #[serde(default)]
     pub count: Option<u32>,
     /// Seconds until a held member turns ACTIVE by itself; without it, only on command.

@@ -38,17 +38,17 @@ impl Provisioning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Operating {
-    /// Serving.
+    /// It serves.
     Online,
-    /// Without a report so far, or switched off.
+    /// It has had no report so far, or is switched off.
     Offline,
-    /// Some of it is in error.
+    /// Some of its parts are in error.
     Degraded,
     /// Its checks fail.
     Error,
     /// Weight 0.
     Draining,
-    /// Without a monitor.
+    /// It has no monitor.
     NoMonitor,
 }
 

@@ -215,7 +215,7 @@ async fn one_service_is_slow_and_its_answers_are_as_old_as_asked() {
     }
 }
 
-/// A Secret that now leads to another project: the manager is the same, but sees none of its objects.
+/// The Secret now leads to another project. The manager is the same, but sees none of its objects.
 #[tokio::test]
 async fn another_project_sees_nothing_of_the_first_and_may_have_the_same_again() {
     let (cloud, demo) = cloud(Options::default()).await;

@@ -30,7 +30,7 @@ struct Pure {
 }
 
 impl Pure {
-    /// Operations of 1 s, load balancers of 8 s, 10 ms between transactions.
+    /// A cloud with operations of 1 s, load balancers of 8 s, and 10 ms between transactions.
     fn new() -> Self {
         Self::with(&Options {
             data_path: false,
@@ -63,7 +63,7 @@ impl Pure {
         self.caller.roles = vec!["admin".into()];
     }
 
-    /// Lets seconds pass.
+    /// Lets `seconds` pass.
     fn pass(&mut self, seconds: f64) {
         self.elapsed += Duration::from_secs_f64(seconds);
         self.world.advance(self.elapsed);

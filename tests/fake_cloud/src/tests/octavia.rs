@@ -1,4 +1,4 @@
-//! Locks, orders, texts, lists.
+//! Octavia's locks, orders, texts and lists.
 
 use serde_json::{Value, json};
 

@@ -123,7 +123,7 @@ impl Balanced {
         self.client
             .until(&path, "/loadbalancer/provisioning_status", "ACTIVE")
             .await;
-        // A task of its own carries the push out.
+        // A separate task carries out the push.
         let served = tokio::time::timeout(Duration::from_secs(5), async {
             while !self
                 .cloud

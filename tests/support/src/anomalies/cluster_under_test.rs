@@ -33,7 +33,7 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 pub struct Shape {
     /// Octavia's provider.
     pub provider: &'static str,
-    /// API ports beside 6443.
+    /// API ports besides 6443.
     pub more_ports: &'static [u16],
     /// Whether the cloud's health manager receives heartbeats of the members.
     pub health: &'static str,
@@ -141,8 +141,8 @@ impl ClusterUnderTest {
         self.control().run(command).unwrap();
     }
 
-    /// The next call with this label takes seconds, so that the state before its repair can be observed, on a busy machine
-    /// too.
+    /// Makes the next call with this label take seconds, so that the state before its repair can be observed even on a busy
+    /// machine.
     pub fn slow(&self, label: &str) {
         self.command(json!({"fault": {"match": {"label": label}, "delay": 20, "count": 1}}));
     }
@@ -173,7 +173,7 @@ impl ClusterUnderTest {
         .await
     }
 
-    /// Calls Octavia as another user than the manager.
+    /// Calls Octavia as a user other than the manager.
     pub async fn octavia(
         &self,
         user: &str,

@@ -76,7 +76,7 @@ async fn a_drain_fails(name: &'static str) {
         .await;
 }
 
-/// A: 204 was not the deletion.
+/// A: the answer 204 did not mean that the member was deleted.
 async fn a_deletion_fails(name: &'static str) {
     a_deletion_is_asked_again(name, &json!({"fail": true}), "ERROR").await;
 }

@@ -97,8 +97,7 @@ async fn a_deletion_is_lost(name: &'static str) {
     a_deletion_is_asked_again(name, &json!({"anomaly": "C"}), "PENDING_DELETE").await;
 }
 
-/// D: listener and pool stay PENDING too, so that every write of a member is answered with 409. The pool is updated
-/// first.
+/// D: listener and pool also stay PENDING, so every write of a member is answered with 409. The pool is updated first.
 async fn the_database_is_away(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
     scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-2", "anomaly": "D", "gap": 2, "count": 1}}));
@@ -163,7 +162,7 @@ async fn the_worker_dies_before_the_listeners(name: &'static str) {
         .until_reported("c", "LoadBalancerPending", "")
         .await;
     scenario.until_well().await;
-    // The write that enables the member frees the listener too, where it comes before the repair.
+    // If the write that enables the member comes before the repair, it also frees the listener.
     let writes = scenario.writes(mark);
     let is_expected = [
         &["POST member", "PUT member"][..],

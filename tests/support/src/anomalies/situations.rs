@@ -102,8 +102,8 @@ async fn the_operator_lets_it_go(name: &'static str) {
     scenario.end().await;
 }
 
-/// Situation 14: the new machine is held for longer than its health check waits, and is deleted. It was never admitted, so that
-/// it is deleted at once, and the old one stays.
+/// Situation 14: the new machine is held for longer than its health check waits, and is deleted. It was never admitted, so
+/// it is deleted at once, and the old machine stays.
 async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     scenario.command(json!({"hold": {"member": "-cp-1", "status": "PENDING_CREATE"}}));
@@ -126,7 +126,7 @@ async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     scenario.end().await;
 }
 
-/// Situation 15: where Octavia supports no monitor, Cluster API's own conditions are the evidence, once they have held for 90 s.
+/// Situation 15: if Octavia supports no monitor, Cluster API's own conditions are the evidence after they have held for 90 s.
 async fn there_is_no_monitor(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
     scenario.command(json!({"fault": {"match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501,
@@ -156,7 +156,7 @@ async fn there_is_no_monitor(name: &'static str) {
     scenario.end().await;
 }
 
-/// Situation 17: another control plane has no hook of its own, so that the hook of capo-rs is the only one. The rules are the
+/// Situation 17: another control plane has no hook of its own, so the hook of capo-rs is the only one. The rules are the
 /// same.
 async fn the_control_plane_is_not_kubeadms(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;

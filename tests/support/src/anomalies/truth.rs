@@ -106,7 +106,7 @@ pub fn writes(control: &Control, since: u64) -> Vec<String> {
         .filter(|call| call.service == Service::LoadBalancer && call.method != "GET")
         .map(|call| {
             let words: Vec<&str> = call.label.split('_').collect();
-            // loadbalancer_create, loadbalancer_member_create
+            // The labels have forms such as loadbalancer_create and loadbalancer_member_create.
             let thing = words.iter().rev().nth(1).copied().unwrap_or_default();
             let refused = call.status.is_some_and(|status| status >= 400);
             let answer = if refused { " refused" } else { "" };

@@ -62,9 +62,9 @@ async fn a_failover_makes_all_active(name: &'static str) {
     scenario.end_with(mark, &["POST member"]).await;
 }
 
-/// G: ACTIVE opens the admission, because no other evidence exists before the API server listens. The old member is
-/// kept until the new one is seen ONLINE. The swallowed push is the one that enables the new member: a later one would apply
-/// what an earlier one had lost.
+/// G: ACTIVE opens the admission, because no other evidence exists before the API server listens. The old member is kept
+/// until the new one is seen ONLINE. The push that is lost is the one that enables the new member, because a later push
+/// would apply what an earlier one had lost.
 async fn a_push_is_swallowed(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     scenario.command(json!({"operation": {"operation": "member-update", "name": "-cp-1", "anomaly": "G", "count": 1}}));
@@ -156,8 +156,8 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
     scenario.end().await;
 }
 
-/// A pool without a listener is never pushed, while its members still read ACTIVE. The listener is created again, and
-/// no gate opens before that.
+/// A pool without a listener is never pushed, although its members still read ACTIVE. The listener is created again, and no
+/// gate opens before that.
 async fn the_listener_is_deleted_by_hand(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
     let listeners = scenario

@@ -115,7 +115,7 @@ fn note(wrong: &Wrong, excused: &AtomicBool, what: String) {
     }
 }
 
-/// Calls `check` for every object of a kind whenever it changes.
+/// Calls `check` with every object of a kind whenever it changes.
 pub async fn follow(
     api: kube::Api<kube::api::DynamicObject>,
     mut check: impl FnMut(&Value) + Send,

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{SLOW, Target, requests::AT_MOST};
 use crate::timeline::{Sender, Slow, Timeline, What};
 
-/// Between the starts of two requests. The servers take turns, so that each of three is asked about three times a second.
+/// The time between the starts of two requests. The servers take turns, so each of three servers gets about three requests a
+/// second.
 const PACE: Duration = Duration::from_millis(100);
 
 /// The control at work; it stops when dropped.
@@ -79,14 +80,14 @@ async fn ask(
     under_way.join_all().await;
 }
 
-/// Only a request that was answered says how fast the machine is: an API server may end at any moment.
+/// Only a request that was answered shows how fast the machine is, because an API server may end at any moment.
 async fn one(target: Target, timeline: Timeline) {
     let at = timeline.clock().now();
     if target.read().await.is_err() {
         return;
     }
     let took = timeline.clock().now().saturating_sub(at);
-    // A request of the client is slow from one second on, and this one tells something about it from half of that on.
+    // A request of the client counts as slow from one second on. A request of the control is recorded from half of that on.
     if took > SLOW / 2 {
         let slow = Slow {
             sender: Sender::Control,

@@ -29,7 +29,7 @@ use crate::env;
 /// The time limit of one request. A slower request has failed. An API server that starts accepts connections some
 /// seconds before it answers them.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// An answer that took longer was slow.
+/// A request that takes longer counts as slow.
 pub const SLOW: Duration = Duration::from_secs(1);
 /// The ConfigMap that is read, watched and written.
 pub const OBJECT: &str = "rollout-sequence";

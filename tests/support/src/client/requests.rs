@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{SLOW, Target};
 use crate::timeline::{Answered, Sender, Slow, Timeline, What};
 
-/// Between the starts of two requests.
+/// The time between the starts of two requests.
 pub const PACE: Duration = Duration::from_millis(50);
 /// Answers are recorded in groups of about this duration.
 const BUNDLE: Duration = Duration::from_secs(1);
@@ -63,12 +63,12 @@ impl Requests {
         }
     }
 
-    /// Requests sent so far.
+    /// The number of requests sent so far.
     pub fn sent(&self) -> u64 {
         self.counts.sent.load(Ordering::Relaxed)
     }
 
-    /// Those that failed.
+    /// The number of requests that failed.
     pub fn failed(&self) -> u64 {
         self.counts.failed.load(Ordering::Relaxed)
     }
@@ -176,7 +176,7 @@ mod tests {
             match entry.what {
                 What::RequestFailed(why) => failures.push(why),
                 What::Answered(bundle) => answered += u64::from(bundle.count),
-                // A busy machine.
+                // This happens on a busy machine.
                 What::Slow(_) => {}
                 other => panic!("{other:?}"),
             }

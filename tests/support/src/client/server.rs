@@ -27,17 +27,17 @@ pub(super) enum Behaviour {
     Serves,
     /// They are served after this time.
     ServesAfter(Duration),
-    /// Reset before TLS.
+    /// They are reset before TLS.
     Resets,
-    /// Closed instead of an answer.
+    /// They are closed instead of being answered.
     Closes,
-    /// Half the answer, then closed.
+    /// They are closed after half of the answer.
     Truncates,
     /// The server never answers.
     Hangs,
-    /// This status.
+    /// Requests are answered with this status.
     Answers(u16),
-    /// 200 with another object.
+    /// Requests are answered with 200 and another object.
     AnswersForeign,
 }
 

@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::{Failure, NAMESPACE, OBJECT, Target, deepest};
 use crate::timeline::{Timeline, What};
 
-/// The writer writes every second, so that a watch without events for this time counts as cut.
+/// The time without events after which a watch counts as cut, because the writer writes every second.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Between tries after the first has failed.
+/// The pause between attempts after the first one has failed.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long the last events may take to arrive.
 const LAST_EVENTS: Duration = Duration::from_mins(2);
-/// More than any event of the watched object.
+/// The longest event that is read, in bytes. Every event of the watched object is shorter.
 const LONGEST_EVENT: usize = 1 << 20;
 
 /// Watches at work; they stop when dropped.

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::{Failure, NAMESPACE, OBJECT, Target};
 
-/// Between two changes.
+/// The time between two changes.
 const PACE: Duration = Duration::from_secs(1);
 /// The pause between two attempts when no API server accepts the change.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -51,7 +51,7 @@ impl Writer {
             loop {
                 tokio::time::sleep(PACE).await;
                 let next = sink.load(Ordering::Relaxed) + 1;
-                // A repeated number changes nothing, so that a write whose answer was lost may be repeated.
+                // A repeated number changes nothing, so a write whose answer was lost may be repeated.
                 while !write(&target, &servers, next).await {
                     tokio::time::sleep(PAUSE).await;
                 }

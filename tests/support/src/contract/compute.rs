@@ -131,7 +131,7 @@ pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
     })
     .await;
     assert!(refused(cloud.delete_server(&id, GATE).await).is_not_found());
-    // A port that was made before its server stays after it.
+    // A port that was created before its server stays after the server was deleted.
     until_true("the port is free", async || {
         cloud
             .port(&port.id, GATE)

@@ -250,7 +250,7 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
         (&in_tree.id, &in_tree.monitor_type),
         (&made.id, &MonitorType::Tcp)
     );
-    // The type can't be changed: a monitor of another one takes the place of the deleted one.
+    // The type can't be changed, so the monitor is deleted and one of another type is created.
     cloud.delete_health_monitor(&made.id, GATE).await.unwrap();
     active(&contract, &lb.id).await;
     let asking = NewHealthMonitor {

@@ -197,7 +197,7 @@ impl Contract {
 
 /// A separate client for one cloud of a clouds.yaml.
 pub fn cloud(entry: &str) -> Cloud {
-    // Another test was first: fine.
+    // Another test of this process may have installed it before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let settings = ClientSettings {
         qps: 100.0,

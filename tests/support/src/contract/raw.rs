@@ -52,7 +52,7 @@ impl Raw {
         &self.token
     }
 
-    /// The user's own place in Keystone.
+    /// The URL of the user in Keystone.
     pub fn me(&self) -> String {
         format!("{}/users/{}", self.identity, self.user_id)
     }
@@ -78,7 +78,7 @@ impl Raw {
         format!("{base}{version}/{path}")
     }
 
-    /// Sends, and returns the status and the body (null if it is not JSON).
+    /// Sends a request, and returns the status and the body (null if it is not JSON).
     pub async fn send(&self, method: Method, url: &str, body: Option<Value>) -> (u16, Value) {
         let mut request = self
             .http

@@ -13,15 +13,15 @@ use super::{Error, Guarded, authority::Pair, guarded::Program, programs};
 /// The settings of a kube-apiserver. Those of one cluster share all settings except address, certificate and folder.
 #[derive(Debug)]
 pub struct ApiServer<'a> {
-    /// Where its etcd is.
+    /// The URL of its etcd.
     pub etcd: &'a str,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     /// Its certificate and key.
     pub serving: &'a Pair,
     /// The authority of the client certificates that it trusts, in PEM.
     pub authority: &'a str,
-    /// The keys by which ServiceAccount tokens are signed and checked.
+    /// The keys with which ServiceAccount tokens are signed and verified.
     pub service_accounts: &'a Pair,
     /// An existing folder of its own, for its files and its log `kube-apiserver.log`.
     pub folder: &'a Path,

@@ -25,14 +25,14 @@ const PARTS: [(&str, bool); 3] = [
     ("control-plane", true),
 ];
 
-/// The running managers; ended when dropped.
+/// The running managers. They are ended when this is dropped.
 pub struct ClusterApiManagers {
     parts: Vec<(&'static str, Guarded)>,
 }
 
 impl ClusterApiManagers {
-    /// Installs Cluster API in `kubernetes`, which must not have the stand-ins of its definitions, starts its managers and comes
-    /// back when all of its admission works. Logs go to `logs`.
+    /// Installs Cluster API in `kubernetes`, which must not have the stand-ins of its definitions, starts its managers and
+    /// returns when all of their admission works. Logs are written to `logs`.
     pub async fn start(kubernetes: &Kubernetes, logs: &Path) -> Result<Self, Error> {
         Self::start_with(kubernetes, logs, &[]).await
     }
@@ -90,7 +90,7 @@ impl ClusterApiManagers {
             parts.push((part, process));
         }
         let mut started = Self { parts };
-        // Ready is said before the webhooks of all kinds work.
+        // A manager reports that it is ready before the webhooks of all kinds work.
         for sample in samples() {
             started.until_admitted(&client, &sample).await?;
         }

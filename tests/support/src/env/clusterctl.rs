@@ -46,7 +46,7 @@ pub struct Clusterctl {
 }
 
 impl Clusterctl {
-    /// With these releases of capo-rs, the newest last.
+    /// A home with these releases of capo-rs, the newest last.
     pub fn new(releases: &[&str]) -> Result<Self, Error> {
         let clusterctl = Self {
             home: tempfile::tempdir()?,
@@ -88,7 +88,7 @@ impl Clusterctl {
         self.home().join("repository").join(provider).join(version)
     }
 
-    /// Writes a release into the repository by the script that `make release` uses. clusterctl installs it from now on.
+    /// Writes a release into the repository with the script that `make release` uses. From now on clusterctl installs it.
     pub fn add_release(&self, version: &str) -> Result<(), Error> {
         let folder = self.release("infrastructure-openstack", version);
         fs::create_dir_all(&folder)?;
@@ -116,7 +116,7 @@ impl Clusterctl {
         )?)
     }
 
-    /// Runs lines of bash as that person, with this kubeconfig.
+    /// Runs lines of bash as that user, with this kubeconfig.
     pub fn bash(&self, kubeconfig: &Path, lines: &str) -> Result<Output, Error> {
         let path = std::env::var("PATH")?;
         Ok(Command::new("bash")

@@ -60,7 +60,7 @@ struct Played {
 }
 
 impl DataPath {
-    /// Of the load balancer of this provider that this cluster has in this cloud.
+    /// Starts the data path of the load balancer of this provider that this cluster has in this cloud.
     pub async fn start(cloud: Cloud, cluster: &str, provider: &str) -> Result<Self, Error> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let played = Arc::new(Played {
@@ -77,7 +77,7 @@ impl DataPath {
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let played = accepted.clone();
-                // The manager waits for it no longer than its limit of a request.
+                // The manager waits for the answer no longer than for any request.
                 tokio::spawn(async move { played.serve(stream).await });
             }
         });
@@ -93,8 +93,8 @@ impl DataPath {
         &self.played.authority
     }
 
-    /// The variables of a manager that reaches the endpoint through this, and all else directly. `HTTPS_PROXY` would count for
-    /// the server of a kubeconfig too.
+    /// The environment variables of a manager that reaches the endpoint through this proxy, and everything else directly.
+    /// `HTTPS_PROXY` would also apply to the server of a kubeconfig.
     pub fn variables(&self) -> Vec<(String, String)> {
         let proxy = format!("http://{}", self.address);
         [
@@ -105,7 +105,7 @@ impl DataPath {
         .to_vec()
     }
 
-    /// From now on every connection goes to this address, whatever Octavia shows: no change reaches the data path.
+    /// From now on every connection goes to this address, whatever Octavia shows, as if no change reached the data path.
     pub fn stick(&self, address: Option<IpAddr>) {
         *self.played.stuck.lock() = address;
     }
@@ -149,7 +149,7 @@ impl Played {
         let in_service = members.iter().find(gets_connections);
         let stuck = *self.stuck.lock();
         let address = stuck.or_else(|| in_service?.address);
-        // Without one the connection is closed.
+        // If no member is in service, the connection is closed.
         let answered_by = address.ok_or("no member is in service")?;
         self.answer(stream, answered_by).await?;
         self.requests.lock().push(Request {

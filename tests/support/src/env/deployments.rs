@@ -35,7 +35,7 @@ use crate::waiting::PATIENCE;
 
 /// Time between two passes over the Deployments.
 const INTERVAL: Duration = Duration::from_millis(300);
-/// Which program an image's name stands for.
+/// The program for which an image's name stands.
 const CLUSTER_API: [(&str, &str); 3] = [
     ("/cluster-api-controller", "core"),
     ("/kubeadm-bootstrap-controller", "bootstrap"),
@@ -89,7 +89,7 @@ impl Deployments {
         };
         let work = tokio::spawn(async move {
             loop {
-                // What fails because objects change at the same moment succeeds in the next pass.
+                // A step that fails because objects change at the same moment succeeds in the next pass.
                 if let Err(error) = runtime.sync().await {
                     tracing::debug!(%error, "Trying again");
                 }
@@ -332,7 +332,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Ends Namespaces that are being deleted and their Deployments, which nothing else does here.
+    /// Ends Namespaces that are being deleted, with their Deployments, because no other program does so here.
     async fn finish_namespaces(&self) -> Result<(), Error> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         for namespace in api.list(&ListParams::default()).await? {

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, Guarded, guarded::Program, kubernetes::free_port, programs};
 
-/// A running etcd; ended when dropped.
+/// A running etcd. It is ended when this is dropped.
 pub struct Etcd {
     process: Guarded,
     url: String,
 }
 
 impl Etcd {
-    /// Starts one that keeps its data and its log in `folder`; `remove_after` goes when it has ended.
+    /// Starts an etcd that keeps its data and its log in `folder`. `remove_after` is deleted when it has ended.
     pub fn start(folder: &Path, remove_after: Option<PathBuf>) -> Result<Self, Error> {
         let url = format!("http://127.0.0.1:{}", free_port()?);
         let peer_url = format!("http://127.0.0.1:{}", free_port()?);
@@ -45,7 +45,7 @@ impl Etcd {
         Ok(Self { process, url })
     }
 
-    /// Where clients find it.
+    /// The URL for clients.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -50,9 +50,9 @@ pub struct Program<'a> {
     pub arguments: Vec<String>,
     /// Variables on top of this process's own.
     pub variables: Vec<(String, String)>,
-    /// Where its standard output and error go (appended); its pid is kept beside it.
+    /// The file to which its standard output and error are appended. Its pid is kept beside it.
     pub log: PathBuf,
-    /// A folder that goes when it has ended, even if this process is not there any more to remove it.
+    /// A folder that is deleted when the program has ended, even if this process does not exist any more.
     pub remove_after: Option<PathBuf>,
 }
 
@@ -116,7 +116,7 @@ impl Guarded {
         &self.log
     }
 
-    /// How it ended, if it did.
+    /// The exit status, if the program has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         Ok(self.guard.try_wait()?)
     }
@@ -134,7 +134,7 @@ impl Guarded {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the program.
     pub fn wait(&mut self, at_most: Duration) -> Result<ExitStatus, Error> {
         let started = Instant::now();
         loop {

@@ -17,7 +17,7 @@ const ACCOUNT: (&str, &str) = ("capo-system", "capo-manager");
 pub struct Installation {
     /// A kubeconfig of the shipped ServiceAccount.
     pub kubeconfig: PathBuf,
-    /// Where the manager is to serve the webhooks.
+    /// The port on which the manager must serve the webhooks.
     pub webhook_port: u16,
     certificates: PathBuf,
 }
@@ -30,7 +30,7 @@ impl Installation {
         Self::install_from(kubernetes, &manifests).await
     }
 
-    /// The same from what `capo-rs manifests` printed with options.
+    /// The same with the output of `capo-rs manifests` with options.
     pub async fn install_from(kubernetes: &Kubernetes, manifests: &str) -> Result<Self, Error> {
         let client = kubernetes.admin().await?;
         let webhook_port = free_port()?;
@@ -42,7 +42,7 @@ impl Installation {
         let mut documents = Vec::new();
         for manifest in apply::documents(manifests)? {
             match manifest["kind"].as_str().unwrap_or_default() {
-                // They need controllers that are not here: nodes, cert-manager.
+                // These need a node or cert-manager, neither of which runs here.
                 "Deployment" | "Service" | "Certificate" | "Issuer" => {}
                 "ValidatingWebhookConfiguration" => documents.push(localised(manifest, &local)),
                 _ => documents.push(manifest),

@@ -26,11 +26,11 @@ use super::{Authority, Error, Etcd, Guarded, api_server, api_server::ApiServer, 
 
 const CLUSTER_API: &str = include_str!("../../crds/cluster-api.yaml");
 
-/// Below those that Linux gives out by itself, which begin at 32768.
+/// The ports that are used. They are below those that Linux assigns by itself, which begin at 32768.
 const PORTS: Range<u16> = 18_000..30_000;
 
-/// Every request of the provider (a ServiceAccount of capo-system) is recorded without its body,
-/// so that granted rights can be compared with used ones; nothing else is.
+/// Every request of the provider (a ServiceAccount of capo-system) is recorded without its body, so that granted rights can
+/// be compared with used ones. No other request is recorded.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -43,7 +43,7 @@ rules:
 
 /// A running Kubernetes API; ended when dropped, and with this process.
 pub struct Kubernetes {
-    // Dropped in this order.
+    // The fields are dropped in this order.
     apiserver: Guarded,
     _etcd: Etcd,
     authority: Authority,
@@ -52,7 +52,7 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// Starts one of one's own.
+    /// Starts a Kubernetes API that only the caller uses.
     pub async fn start() -> Result<Self, Error> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut attempt = 0;
@@ -60,7 +60,7 @@ impl Kubernetes {
             attempt += 1;
             match Self::try_start().await {
                 Ok(started) => return Ok(started),
-                // Between finding a free port and binding it another process may take it.
+                // Another process may take the port between finding it and binding it.
                 Err(error)
                     if attempt < 3 && error.to_string().contains("address already in use") => {}
                 Err(error) => return Err(error),
@@ -68,14 +68,14 @@ impl Kubernetes {
         }
     }
 
-    /// The one that all tests of this process share; use a namespace of your own in it.
+    /// The Kubernetes API that all tests of this process share. Each test uses a namespace of its own in it.
     ///
     /// # Panics
     /// When it can't be started.
     #[allow(clippy::panic)]
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Kubernetes> = OnceLock::new();
-        // Started on a thread of its own: the runtime of the first test ends with that test.
+        // It is started on a thread of its own, because the runtime of the first test ends with that test.
         tokio::task::spawn_blocking(|| {
             SHARED.get_or_init(|| {
                 std::thread::spawn(|| {
@@ -136,7 +136,7 @@ impl Kubernetes {
         Ok(started)
     }
 
-    /// Where it listens.
+    /// The URL at which it listens.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
@@ -146,7 +146,7 @@ impl Kubernetes {
         &self.authority
     }
 
-    /// A folder that goes when this ends: logs, kubeconfigs, and whatever a test puts there.
+    /// A folder that is deleted when this ends: logs, kubeconfigs, and whatever a test writes there.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -156,7 +156,7 @@ impl Kubernetes {
         self.folder.path().join("admin.kubeconfig")
     }
 
-    /// A client as cluster-admin. It belongs to the runtime that asks for it.
+    /// A client as cluster-admin. It belongs to the runtime of the caller.
     pub async fn admin(&self) -> Result<Client, Error> {
         client(&self.admin_kubeconfig()).await
     }
@@ -223,14 +223,14 @@ impl Kubernetes {
         Ok(path)
     }
 
-    /// Installs stand-ins for Cluster API's definitions: right names, versions, scopes and
-    /// subresources, any content. Enough for a provider, which reads few of their fields.
+    /// Installs stand-ins for Cluster API's definitions. Their names, versions, scopes and subresources are right, and they
+    /// allow any content. They are enough for a provider, which reads few of their fields.
     pub async fn install_cluster_api(&self) -> Result<(), Error> {
         apply::apply(&self.admin().await?, &apply::documents(CLUSTER_API)?).await
     }
 
-    /// Installs what the manager runs with, as shipped: namespace, ServiceAccount, roles. Returns the
-    /// kubeconfig of that ServiceAccount: the manager never runs as another user in tests.
+    /// Installs what the manager runs with, as shipped: namespace, ServiceAccount, roles. Returns the kubeconfig of that
+    /// ServiceAccount. In tests the manager never runs as another user.
     pub async fn install_provider(&self) -> Result<PathBuf, Error> {
         let admin = self.admin().await?;
         for file in [
@@ -269,7 +269,7 @@ pub async fn client(kubeconfig: &Path) -> Result<Client, Error> {
 /// to a process that asks for any port, so that no other process takes it before the program that it is for.
 pub fn free_port() -> Result<u16, Error> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Processes begin at different places.
+    // Each process begins at another port.
     let first = std::process::id().wrapping_mul(7_919);
     for _ in PORTS {
         let next = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));

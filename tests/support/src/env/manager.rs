@@ -1,4 +1,4 @@
-//! The manager as a process, started like an operator would.
+//! The manager as a process, started as an operator would start it.
 
 use std::{
     path::{Path, PathBuf},
@@ -61,12 +61,12 @@ impl Manager {
         })
     }
 
-    /// Where `/healthz` and `/readyz` are.
+    /// The URL of `/healthz` or `/readyz`.
     pub fn health_url(&self, path: &str) -> String {
         format!("127.0.0.1:{}{path}", self.health)
     }
 
-    /// Where the metrics are.
+    /// The URL of the metrics.
     pub fn metrics_url(&self) -> String {
         format!("127.0.0.1:{}/metrics", self.diagnostics)
     }

@@ -1,4 +1,4 @@
-//! Where the real programs are.
+//! The paths of the real programs.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ const OLDEST_CLUSTER_API_MODULE: (&str, &str) = (
     include_str!("../../programs/cluster-api-oldest/go.mod"),
     "sigs.k8s.io/cluster-api",
 );
-/// Set to `1`, managers and definitions are those of the oldest supported Cluster API.
+/// If it is `1`, managers and definitions are those of the oldest supported Cluster API.
 const OLDEST: &str = "CAPO_RS_OLDEST_CLUSTER_API";
 
 const CAPO_MODULE: (&str, &str) = (

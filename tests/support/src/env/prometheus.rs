@@ -19,7 +19,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one with this configuration; its data is in `folder`/data, kept however old it is.
+    /// Starts a Prometheus with this configuration. Its data is in `folder`/data and is kept however old it is.
     pub async fn start(folder: &Path, configuration: &str) -> Result<Self, Error> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let file = folder.join("prometheus.yaml");
@@ -77,7 +77,7 @@ impl Prometheus {
         .await
     }
 
-    /// What the scrapes look like at the moment.
+    /// The state of the scrapes at the moment.
     pub async fn targets(&self) -> Result<Value, Error> {
         self.data("api/v1/targets", &[]).await
     }
@@ -97,7 +97,7 @@ impl Prometheus {
         let answer = request.send().await?;
         let status = answer.status();
         let text = answer.text().await?;
-        // What is wrong with a query is in the body of a 400.
+        // The body of a 400 has the error of the query.
         if status.is_success() || status == 400 {
             Ok(text)
         } else {
@@ -120,7 +120,7 @@ pub fn promtool(folder: &Path, arguments: &[&str], input: &str) -> Result<Output
     let input = input.to_owned();
     let write = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output()?;
-    // A promtool that reads none of it ends before all is written.
+    // A promtool that does not read its input ends before everything is written.
     let _ = write.join();
     Ok(output)
 }

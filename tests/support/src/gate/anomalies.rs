@@ -1,5 +1,5 @@
-//! Octavia's anomalies, one after the other in one cluster: lost changes, statuses that turn ACTIVE wrongly, failures
-//! of other members, and stuck changes. Letters are those of the table in `tests/fake_cloud/README.md`.
+//! Octavia's anomalies, one after the other in one cluster: lost changes, statuses that wrongly become ACTIVE, failures of
+//! other members, and stuck changes. The letters are those of the table in `tests/fake_cloud/README.md`.
 
 use capo_core::ProvisioningStatus;
 use capo_openstack::load_balancer::{LoadBalancerFilter, StatusTree, TreeMember};

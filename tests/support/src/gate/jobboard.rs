@@ -9,16 +9,16 @@ use super::{ControlPlane, anomalies::ACTIVE, condition, leftovers, provisioned};
 use crate::contract::{CloudUnderTest, Contract, Kind};
 use crate::waiting::until_true;
 
-/// A cloud whose Octavia has a jobboard where a test asks for one.
+/// A cloud whose Octavia gets a jobboard if a test requests one.
 pub trait Jobboard: CloudUnderTest {
-    /// From now on Octavia's workers have a jobboard. When nothing was heard of a worker for five minutes, another one
+    /// From now on Octavia's workers have a jobboard. If a worker has shown no sign of life for five minutes, another worker
     /// resumes what it had begun.
     async fn use_jobboard(&self);
 
-    /// The changes that Octavia's API was asked for so far, whatever it answered, each as method and path.
+    /// The changes that Octavia's API was asked for so far, whatever its answers were, each as method and path.
     async fn changes(&self) -> Vec<String>;
 
-    /// The jobs that the worker that was started last has finished, each with its name.
+    /// The jobs that the worker which was started last has finished, each with its name.
     async fn finished_jobs(&self) -> Vec<String>;
 }
 
@@ -82,7 +82,7 @@ pub async fn repairs_it_before_the_jobboard_resumes_it(under: &impl Jobboard) {
 struct Orphaned {
     control_plane: ControlPlane,
     member: String,
-    /// When its worker was dead.
+    /// When its worker had ended.
     since: Instant,
     /// How many changes Octavia had been asked for before the member was created.
     earlier: usize,

@@ -1,4 +1,4 @@
-//! The promise against any cloud, with the same manager, the same objects and the same anomalies of Octavia.
+//! Tests of the gate against any cloud, with the same manager, the same objects and the same anomalies of Octavia.
 //!
 //! A cluster with three kinds of bad members under an ACTIVE load balancer: one that stays PENDING_CREATE, one whose
 //! push takes long, one whose push fails; then the further anomalies ([`anomalies`]). The gate must hold, with the
@@ -95,7 +95,7 @@ pub async fn holds_as_long_as_octavia_lies(under: &impl CloudUnderTest) {
 }
 
 impl ControlPlane {
-    /// Where the manager is to reach the endpoint, a data path is played.
+    /// If the manager should reach the endpoint, a data path is played.
     async fn create(
         under: &impl CloudUnderTest,
         name: &str,
@@ -172,8 +172,8 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until the machine's member was reported in ERROR since the log had this length: by the condition, or by the
-    /// log, which has every change, where the repair was over before the next pass.
+    /// Waits until the machine's member was reported in ERROR since the log had this length, either by the condition or by
+    /// the log. The log has every change, even if the repair was over before the next pass.
     async fn until_error_is_reported(&self, index: usize, since: usize) {
         let name = self.name(index);
         let is_logged = || {

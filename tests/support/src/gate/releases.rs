@@ -1,4 +1,5 @@
-//! Machines that go: out of rotation, a proof, the deletion of the member, a second proof, and only then the hook.
+//! Machines that are released: their member is taken out of rotation, a proof is made, the member is deleted, a second proof
+//! is made, and only then the hook is removed.
 
 use std::{
     net::IpAddr,
@@ -20,7 +21,8 @@ use crate::{
     waiting::{PATIENCE, until_true},
 };
 
-/// Two of three machines go one after the other. While the second one goes, the changes of its member don't reach the data path.
+/// Two of three machines are released one after the other. While the second one is released, the changes of its member do
+/// not reach the data path.
 pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
     let contract = Contract::with(under).await;
     let data_path = DataPath::start(contract.cloud.clone(), &contract.name, provider)
@@ -92,7 +94,7 @@ impl ControlPlane {
         members.iter().find(|member| member.name.ends_with(&end))
     }
 
-    /// Waits until our hook is gone, when the member must be too, and then until the Machine is.
+    /// Waits until our hook is removed, at which time the member must not exist either, and then until the Machine is gone.
     async fn until_let_go(&self, data_path: &DataPath, index: usize) {
         let name = self.name(index);
         self.stage
@@ -144,7 +146,7 @@ fn is_hooked(machine: &Value) -> bool {
     machine["metadata"]["annotations"][HOOK].is_string()
 }
 
-/// The member of this address was there and out of rotation.
+/// Whether the member of this address existed and was out of rotation.
 fn is_drained(request: &Request, address: IpAddr) -> bool {
     let mut members = request.members.iter();
     members.any(|member| {
@@ -152,7 +154,8 @@ fn is_drained(request: &Request, address: IpAddr) -> bool {
     })
 }
 
-/// Others answered as many requests as a proof asks for while the member was out of rotation, and again without it.
+/// Checks that other machines answered as many requests as a proof needs while the member was out of rotation, and again
+/// after it was removed.
 fn assert_proven(requests: &[Request], left: IpAddr) {
     let by_others = || requests.iter().filter(|one| one.answered_by != left);
     let drained = by_others().filter(|one| is_drained(one, left)).count();

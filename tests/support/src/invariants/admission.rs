@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{Rule, Violation, World};
 use crate::timeline::{Entry, Member, OpenStackMachine, What};
 
-/// A gate opens on a read that is at most 15 s old; the write takes a while on a busy machine.
+/// A gate opens on a read that is at most 15 s old, and the write takes a while on a busy machine.
 const FRESH: Duration = Duration::from_secs(15 + 5);
 
 /// The states of one member with their times; `None` while it does not exist.

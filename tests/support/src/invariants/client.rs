@@ -1,13 +1,13 @@
-//! The client's side: no request fails, none is slow on account of a member, and requests were sent all the time.
+//! The client's side: no request fails, none is slow because of a member, and requests were sent all the time.
 
 use std::time::Duration;
 
 use super::{Rule, Violation};
 use crate::timeline::{Entry, Sender, What};
 
-/// A longer pause between requests than a busy machine causes.
+/// A pause between requests that is longer than a busy machine causes.
 const GAP: Duration = Duration::from_secs(10);
-/// Slow requests that begin no further apart have one cause.
+/// Slow requests that begin no further apart than this have one cause.
 const TOGETHER: Duration = Duration::from_secs(5);
 
 pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
@@ -73,7 +73,7 @@ pub(super) fn prompt(entries: &[Entry]) -> Vec<Violation> {
             *lasted * 2 >= took && *sent <= at + took && at <= *sent + *lasted
         })
     };
-    // The first and the last beginning, the number, and the slowest, of those that have one cause.
+    // For the requests that have one cause: the first and the last beginning, the number, and the duration of the slowest.
     let mut causes: Vec<(Duration, Duration, usize, Duration)> = Vec::new();
     for (at, took) in of(Sender::Client) {
         if excused(at, took) {

@@ -11,19 +11,19 @@ const WAITS_FOR_HOOK: &str = "WaitingForPreTerminateHook";
 /// The figures of a stretch of time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// How long the stretch was.
+    /// The duration of the stretch.
     pub lasted: Duration,
     /// Machines that were deleted while the cluster lived.
     pub replaced: usize,
     /// Every hold, in the order of their ends.
     pub holds: Vec<Hold>,
-    /// Requests answered.
+    /// The number of requests that were answered.
     pub answered: u64,
-    /// How long the slowest of them took.
+    /// The duration of the slowest of them.
     pub slowest: Duration,
-    /// Requests that failed.
+    /// The number of requests that failed.
     pub failed: u64,
-    /// Watches that were cut and went on.
+    /// The number of watches that were cut and continued.
     pub watch_cuts: u64,
     /// The number of times that a watch lost its position or an event.
     pub watches_failed: u64,
@@ -31,14 +31,14 @@ pub struct Figures {
     pub octavia_calls: u64,
 }
 
-/// A gate that was shut.
+/// A time during which a gate held a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     /// The machine.
     pub machine: String,
     /// `admission` or `release`.
     pub gate: &'static str,
-    /// How long.
+    /// The duration of the hold.
     pub lasted: Duration,
     /// The condition's reasons, in order.
     pub reasons: Vec<String>,

@@ -25,11 +25,11 @@ use crate::timeline::{
 )]
 #[derive(Debug, Clone)]
 pub struct Promises {
-    /// The gate holds: `--load-balancer-gate=enforce`.
+    /// Whether the gate holds machines (`--load-balancer-gate=enforce`).
     pub gate: bool,
     /// Whether another member could serve at every moment, so that no request may fail.
     pub served: bool,
-    /// Whether no request may be slow unless the machine is: no API server dies while its member takes connections.
+    /// Whether no request may be slow unless the machine is, because no API server dies while its member takes connections.
     pub prompt: bool,
     /// Whether the manager elects a leader, and the lease was recorded.
     pub lease: bool,
@@ -45,7 +45,7 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// With this many ports, each of which has a member of its own to write and to read.
+    /// The promises for this number of ports, each of which has a member of its own to write and to read.
     pub fn of_ports(ports: usize) -> Self {
         let promises = Self::default();
         Self {
@@ -99,7 +99,7 @@ pub enum Rule {
     Lease,
     /// No request fails.
     Requests,
-    /// No request is slow on account of a member.
+    /// No request is slow because of a member.
     Prompt,
     /// Watches continue where they were cut, without a gap.
     Watches,
@@ -134,9 +134,9 @@ impl fmt::Display for Rule {
 pub struct Violation {
     /// The rule.
     pub rule: Rule,
-    /// When.
+    /// The time of the violation.
     pub at: Duration,
-    /// How.
+    /// The details of the violation.
     pub how: String,
 }
 
@@ -176,7 +176,7 @@ pub struct World {
     pub infrastructure: BTreeMap<String, OpenStackMachine>,
     /// Members.
     pub members: BTreeMap<MemberKey, Member>,
-    /// API servers by machine; empty where none are played.
+    /// API servers by machine; empty if no API servers are played.
     pub api_servers: BTreeMap<String, ApiServer>,
     /// The lease.
     pub lease: Option<Lease>,
@@ -221,12 +221,12 @@ impl World {
             .filter(move |member| member.key.port == port)
     }
 
-    /// The machine's API server answers, as far as API servers are played.
+    /// Whether the machine's API server answers. It counts as answering if no API servers are played.
     pub fn answers(&self, machine: &str) -> bool {
         self.api_servers.is_empty() || self.api_servers.get(machine) == Some(&ApiServer::Ready)
     }
 
-    /// Cluster API has admitted this machine.
+    /// Whether Cluster API has admitted this machine.
     pub fn admitted(&self, machine: &str) -> bool {
         self.machines
             .get(machine)

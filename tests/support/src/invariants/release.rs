@@ -39,8 +39,8 @@ impl Judge<'_> {
         self.found.push(Violation { rule, at, how });
     }
 
-    /// The deletion of this machine does not depend on the gate: the cluster is being deleted, or a user has decided
-    /// it.
+    /// Whether the deletion of this machine does not depend on the gate, because the cluster is being deleted or a user has
+    /// decided it.
     fn excused(&self, machine: &str) -> bool {
         self.world.cluster.going
             || !self.world.cluster.managed
@@ -132,7 +132,7 @@ impl Judge<'_> {
                 self.broken(Rule::OneAtATime, at, how);
             }
         }
-        // Its Machine is deleted, and no gate holds it any more.
+        // The member's Machine is deleted, and no gate holds it any more.
         if deleting && !(admitted && hooked) {
             return;
         }

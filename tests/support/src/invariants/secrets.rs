@@ -6,7 +6,7 @@ use fake_cloud::{Command, FakeCloud};
 
 use super::{Rule, Violation};
 
-/// A password that is nowhere else.
+/// A password that occurs nowhere else.
 pub const CANARY: &str = "canary-7f3d1e9b50c2";
 
 /// A clouds.yaml with the canary for the cloud's first user.
@@ -25,7 +25,7 @@ pub fn clouds_yaml(cloud: &FakeCloud) -> Result<String, String> {
 
 /// The names of the outputs that contain the text: logs, metrics, objects, events, records of calls.
 pub fn check<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Violation> {
-    // The forms of the text in Kubernetes and in HTTP Basic.
+    // The other forms of the text, in Kubernetes and in HTTP Basic.
     let encoded = {
         use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(CANARY)

@@ -112,7 +112,7 @@ fn infrastructure(name: &str, provisioned: bool) -> OpenStackMachine {
     }
 }
 
-/// a is at 10.0.0.97, b at 10.0.0.98.
+/// Machine a has the address 10.0.0.97, machine b 10.0.0.98.
 fn address(name: &str) -> String {
     format!("10.0.0.{}", name.as_bytes()[0])
 }
@@ -229,7 +229,7 @@ fn joined() -> Story {
         .at(90, What::ApiServer("b".to_owned(), ApiServer::Ready))
 }
 
-/// And then a leaves as it should.
+/// The same history, after which machine a is removed correctly.
 fn rolled() -> Story {
     joined()
         .at(100, What::Machine(deleting("a")))

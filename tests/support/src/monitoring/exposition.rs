@@ -1,4 +1,4 @@
-//! Prometheus's text format, read back.
+//! A parser of Prometheus's text format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub struct Family {
     pub series: usize,
 }
 
-/// The families of a scrape, by name. Fails the test where a line is of no form that the format knows.
+/// The families of a scrape, by name. Fails the test if a line has a form that the format does not know.
 pub fn families(text: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     for line in text.lines() {
@@ -51,7 +51,7 @@ pub fn families(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// The names of labels, and what follows the closing brace.
+/// The names of the labels, and the text after the closing brace.
 fn labels(text: &str) -> (Vec<String>, &str) {
     let Some(mut rest) = text.strip_prefix('{') else {
         return (Vec::new(), text);

@@ -1,19 +1,19 @@
 //! The selectors of a PromQL expression: as much of the language as tests of boards and rules need.
 
-/// A selector, and what it is given to.
+/// A selector, and the function that gets it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Selector {
     /// The metric.
     pub name: String,
-    /// What its labels must be, as written.
+    /// The matchers of its labels, as written.
     pub matchers: Vec<String>,
-    /// What is between the square brackets after it.
+    /// The range between the square brackets after it.
     pub range: Option<String>,
-    /// The function whose argument it is; empty where it is none's.
+    /// The function whose argument it is; empty if there is none.
     pub function: String,
 }
 
-/// Words that stand where a metric could.
+/// Words that may be in the place of a metric.
 const WORDS: &[&str] = &[
     "and",
     "or",
@@ -35,7 +35,7 @@ pub fn selectors(expression: &str) -> Vec<Selector> {
     let mut found = Vec::new();
     let mut rest = expression;
     let mut function = String::new();
-    // Lists of labels after by, on and the like are no expressions.
+    // Lists of labels after by, on and the like are not expressions.
     let mut labels_follow = false;
     while let Some(first) = rest.chars().next() {
         if first == '"' {
@@ -71,7 +71,7 @@ pub fn selectors(expression: &str) -> Vec<Selector> {
             labels_follow = false;
             rest = rest.split_once(')').map_or("", |(_, after)| after);
         } else if first.is_ascii_digit() {
-            // A number, or a duration: its unit is no word.
+            // This is a number or a duration, whose unit is not a word.
             let end = rest
                 .find(|c: char| !c.is_ascii_alphanumeric() && c != '.')
                 .unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! Clusters of every shape: made, changed and deleted, with nothing left of them.
+//! Clusters of every shape, which are created, changed and deleted until nothing of them is left.
 
 mod ipv6;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 const FLAGS: [&str; 1] = ["--sync-period=10s"];
-/// A client's range.
+/// The address range of a client.
 const RANGE: &str = "192.0.2.0/24";
 
 /// One cluster, in a management cluster of its own.
@@ -26,7 +26,7 @@ struct Life {
 }
 
 impl Life {
-    /// A cluster with a managed network, security groups and load balancer, where `change` says nothing else.
+    /// Begins with a cluster that has a managed network, security groups and load balancer, except as `change` says.
     async fn begin(under: &impl CloudUnderTest, change: impl FnOnce(&Contract) -> Value) -> Self {
         let contract = Contract::with(under).await;
         let stage = Stage::start(under, &FLAGS, Vec::new()).await;
@@ -83,7 +83,7 @@ impl Life {
         name
     }
 
-    /// Deletes the cluster, of which nothing is left.
+    /// Deletes the cluster and checks that nothing of it is left.
     async fn end(&self) {
         self.stage.delete("Cluster", &self.cluster).await;
         let left = leftovers(&self.contract, &self.cluster).await;
@@ -182,7 +182,7 @@ pub async fn a_bastion_is_created_replaced_switched_off_and_created_again(
     under: &impl CloudUnderTest,
 ) {
     let spec = |flavor: &str| json!({"flavor": {"filter": {"name": flavor}}, "image": {"filter": {"name": "cirros"}}});
-    // Nothing but the bastion: the endpoint is the user's.
+    // The cluster has only the bastion, because the user provides the endpoint.
     let life = Life::begin(under, |_| {
         json!({
             "apiServer": {"managedLoadBalancer": {"enabled": false}},
@@ -331,7 +331,7 @@ pub async fn additional_ports_allowed_ranges_and_rules_of_both_families(
     assert!(has("IPv4", "vrrp", Value::Null) || has("IPv4", "112", Value::Null));
     assert!(has("IPv6", "tcp", json!(10250)), "{rules:#?}");
 
-    // A pass over all of it leaves every rule as it is.
+    // A pass over the whole cluster changes no rule.
     let other = "198.51.100.0/24";
     life.change(json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": [other]}}}))
         .await;

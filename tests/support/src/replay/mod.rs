@@ -1,5 +1,5 @@
-//! Whole clusters and servers on any cloud, by the shipped manager and judged by OpenStack's own APIs: what CAPO's users do
-//! every day ([`clusters`], [`servers`]). `make test` runs this on the fake cloud and `make test-openstack` on a real
+//! Whole clusters and servers on any cloud ([`clusters`], [`servers`]): what CAPO's users do every day, with the shipped
+//! manager, checked by OpenStack's own APIs. `make test` runs this on the fake cloud and `make test-openstack` on a real
 //! OpenStack.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
@@ -25,10 +25,10 @@ use crate::{
     waiting::{PATIENCE, until_true},
 };
 
-/// Where everything is.
+/// The namespace of all objects.
 const NAMESPACE: &str = "default";
 
-/// Makes a test of every life of a cluster and a server, for the cloud that the function `$start` returns.
+/// Makes a test of the life of every cluster and server, for the cloud that the function `$start` returns.
 #[macro_export]
 macro_rules! replay_tests {
     ($start:ident) => {
@@ -71,7 +71,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts all of it.
+    /// Starts all of this.
     pub async fn start(
         under: &impl CloudUnderTest,
         flags: &[&str],
@@ -112,7 +112,7 @@ impl Stage {
         self.until(kind, name, is_true).await
     }
 
-    /// Waits until so many more passes over OpenStackClusters have ended.
+    /// Waits until this many further passes over OpenStackClusters have ended.
     async fn passes(&self, more: f64) {
         let ended = async || {
             let url = self.manager.metrics_url();
@@ -161,7 +161,7 @@ fn credentials(under: &impl CloudUnderTest) -> Value {
     })
 }
 
-/// A network of the user's with a subnet and a router to the outside.
+/// A network that the user provides, with a subnet and a router to the outside.
 struct Brought {
     network: Network,
     subnet: Subnet,
@@ -200,7 +200,7 @@ impl Brought {
     }
 }
 
-/// Neutron's answer.
+/// Sends a request to Neutron and returns the answer.
 async fn send(contract: &Contract, method: Method, path: &str, body: Option<Value>) -> Value {
     let url = contract.raw.address("network", path);
     let (status, answer) = contract.raw.send(method, &url, body).await;

@@ -1,4 +1,4 @@
-//! Servers that belong to no cluster: with everything they can have, in every state, and with an address of a pool.
+//! Servers that belong to no cluster: with all their possible properties, in every state, and with an address from a pool.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const FLAGS: [&str; 1] = ["--sync-period=5s"];
 const SERVER: &str = "OpenStackServer";
 const POOL: &str = "OpenStackFloatingIPPool";
 
-/// The least that a server needs, changed by `change`.
+/// A server with only the required fields, changed by `change`.
 fn server(name: &str, network: &str, change: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": SERVER,
@@ -31,7 +31,7 @@ fn server(name: &str, network: &str, change: &Value) -> Value {
     object
 }
 
-/// The state that a server's condition explains.
+/// Whether a server's condition shows this state.
 fn is_ready(server: &Value, status: &str) -> bool {
     condition(server, "InstanceReady").is_some_and(|(is, ..)| is == status)
 }
@@ -113,7 +113,7 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
     let lost = stage.until(SERVER, by_hand, |_| true).await;
     assert_eq!(lost["status"]["instanceID"], json!(ids[0]));
 
-    // Nova keeps it until the time to reclaim it is over; nothing of it is waited for.
+    // Nova keeps the server until the time to reclaim it is over, but the deletion of the object does not wait for that.
     under
         .write_server_state(softly, ServerState::SoftDeleted)
         .await;

@@ -11,7 +11,7 @@ use crate::{
     invariants::secrets::CANARY,
 };
 
-/// Signed in as a member of the project.
+/// The other client, signed in as a member of the project.
 pub struct ForeignClient(Raw);
 
 /// A running task of the client, until this is dropped.
@@ -41,7 +41,7 @@ impl ForeignClient {
         loop {
             let cascade = format!("{address}?cascade=true");
             let (status, said) = self.0.send(Method::DELETE, &cascade, None).await;
-            // The load balancer is locked by another change until then.
+            // Until then the load balancer is locked by another change.
             match status {
                 204 | 409 => tokio::time::sleep(Duration::from_millis(200)).await,
                 404 => return,

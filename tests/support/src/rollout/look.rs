@@ -12,7 +12,7 @@ use crate::{
     waiting::Wait,
 };
 
-/// More time than a whole control plane needs to start, or to be replaced, on a slow machine.
+/// A longer time than a whole control plane needs to start or to be replaced on a slow machine.
 pub const ROLLOUT_AT_MOST: Duration = Duration::from_mins(8);
 /// The label of a control-plane Machine.
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
@@ -32,7 +32,7 @@ impl Rollout {
             .await
     }
 
-    /// Names of the Machines with such labels, oldest first.
+    /// The names of the Machines whose labels are wanted, oldest first.
     async fn names(&self, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
         let machines = self.list("Machine").await.into_iter();
         machines

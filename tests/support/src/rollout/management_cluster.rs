@@ -7,18 +7,18 @@ use crate::{
     rollout::folder,
 };
 
-/// It lives as long as this process; so do its children.
+/// The management cluster. It and its child processes live as long as this process.
 pub struct ManagementCluster {
     pub kubernetes: &'static Kubernetes,
-    /// What every manager of capo-rs is started with.
+    /// The settings with which every manager of capo-rs is started.
     pub installation: Installation,
     _cluster_api: ClusterApiManagers,
-    /// Serves the webhooks, and works for no namespace with objects in it.
+    /// The manager that serves the webhooks. It works for no namespace that has objects.
     _webhooks: Manager,
 }
 
 impl ManagementCluster {
-    /// The one of this process; the first call starts it.
+    /// The management cluster of this process. The first call starts it.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceCell<ManagementCluster> = OnceCell::const_new();
         SHARED

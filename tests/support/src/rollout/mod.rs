@@ -53,15 +53,15 @@ pub struct RolloutOptions {
     /// Namespace and name of the cluster. No other scenario uses them.
     pub name: &'static str,
     pub replicas: u32,
-    /// 1, or 0, with which the old machine is removed first.
+    /// 1, or 0 to remove the old machine first.
     pub max_surge: u32,
     /// Octavia's provider.
     pub provider: &'static str,
     /// `spec.apiServer.managedLoadBalancer.monitor`.
     pub monitor: Value,
-    /// Ports besides the API server's.
+    /// Ports besides that of the API server.
     pub more_ports: Vec<u16>,
-    /// Arguments of the manager besides those of every manager.
+    /// Arguments of the manager besides those that every manager gets.
     pub arguments: Vec<&'static str>,
     /// The durations of the cloud's operations.
     pub durations: Durations,
@@ -87,9 +87,9 @@ impl Default for RolloutOptions {
 
 /// A running cluster under test.
 pub struct Rollout {
-    /// cluster-admin of the management plane.
+    /// A client with cluster-admin rights in the management cluster.
     pub client: Client,
-    /// Where its objects are.
+    /// The namespace of its objects.
     pub namespace: String,
     /// The name of the cluster, its control plane, its infrastructure and its template.
     pub cluster: String,
@@ -102,7 +102,7 @@ pub struct Rollout {
     pub timeline: Timeline,
     watching: (ManagementWatch, CloudWatch),
     arguments: Vec<String>,
-    /// Held so that no other process derives the same addresses.
+    /// This socket is held so that no other process derives the same addresses.
     claim: TcpListener,
 }
 
@@ -174,7 +174,7 @@ impl Rollout {
     /// Starts the manager in place of the running one. `more` follows its usual arguments.
     pub async fn start_manager(&self, more: &[&str]) {
         let mut slot = self.manager.lock().await;
-        // The old one ends first.
+        // The old manager ends first.
         drop(slot.take());
         let arguments: Vec<&str> = self
             .arguments
@@ -246,7 +246,7 @@ impl Rollout {
         self.write_result();
     }
 
-    /// Records that the scenario succeeded, where it had no client.
+    /// Records that the scenario succeeded, if it had no client.
     pub fn write_result(&self) {
         let (entries, now) = (self.timeline.entries(), self.timeline.clock().now());
         results::write(&self.cluster, &Figures::of(&entries, Duration::ZERO, now));
@@ -267,13 +267,13 @@ impl Rollout {
         self.watching.1.finish(true);
     }
 
-    /// A fault begins: a command of the fake cloud.
+    /// Begins a fault by a command of the fake cloud.
     pub fn breaks(&self, command: Value) {
         self.timeline.note(What::Broken(command.to_string()));
         self.command(command);
     }
 
-    /// A fault ends: a command of the fake cloud.
+    /// Ends a fault by a command of the fake cloud.
     pub fn mends(&self, command: Value) {
         self.timeline.note(What::Mended(command.to_string()));
         self.command(command);
@@ -290,7 +290,8 @@ impl Rollout {
         ForeignClient::sign_in(self.cloud.auth_url()).await
     }
 
-    /// Applies a MachineHealthCheck for the control plane that calls a machine unhealthy so long after its start without a Node.
+    /// Applies a MachineHealthCheck for the control plane, which calls a machine unhealthy that has no Node this many
+    /// seconds after its start.
     pub async fn health_check(&self, seconds: u32) {
         let check = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
@@ -340,12 +341,12 @@ pub fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Where a scenario's logs are, and stay after its end.
+/// The folder of a scenario's logs, which stay after its end.
 pub fn folder(name: &str) -> PathBuf {
     repository("target/tmp/rollout").join(name)
 }
 
-/// A range of the loopback network of its own for every port: 127.0.0.0/9 in pieces of 256 addresses, without the first.
+/// A range of the loopback network for each port: 127.0.0.0/9 in pieces of 256 addresses, without the first one.
 pub fn subnet(port: u16) -> String {
     let piece = port % 0x7f00 + 0x100;
     format!("127.{}.{}.0/24", piece >> 8, piece & 0xff)

@@ -20,7 +20,7 @@ pub struct RolloutResult {
     pub broken: Vec<Violation>,
     /// The costs, while the client sent requests.
     pub figures: Figures,
-    /// The whole timeline, for people.
+    /// The whole timeline as text.
     pub page: String,
 }
 
@@ -56,8 +56,8 @@ impl Proof {
         }
     }
 
-    /// Stops the client and deletes the cluster. Fails the test, with the whole timeline, if a rule was broken from the
-    /// cluster's beginning to its end. The figures are those of the time in which the client asked.
+    /// Stops the client and deletes the cluster. Fails the test, with the whole timeline, if a rule was broken between the
+    /// cluster's beginning and its end. The figures are those of the time in which the client sent requests.
     pub async fn end(self, rollout: Rollout, promises: &Promises) -> Figures {
         let result = self.finish(&rollout, promises).await;
         if !result.broken.is_empty() {

@@ -13,7 +13,7 @@ pub struct Cost {
     pub with_gate: Duration,
     /// Without it.
     pub without_gate: Duration,
-    /// Machines replaced, in each.
+    /// The number of machines that were replaced, which is the same in both.
     pub replaced: u32,
 }
 
@@ -43,7 +43,7 @@ pub fn write_cost(cost: &Cost) {
     keep("cost", json!({"text": cost.to_string()}));
 }
 
-/// Writes down the figures of a scenario.
+/// Writes the figures of a scenario to its file.
 pub fn write(scenario: &str, figures: &Figures) {
     let hold = figures.longest_hold();
     let result = json!({
@@ -60,7 +60,7 @@ pub fn write(scenario: &str, figures: &Figures) {
     keep(scenario, result);
 }
 
-/// Writes a result down with the git id of the sources that it is of.
+/// Writes a result to its file, with the git id of the sources that it was measured with.
 fn keep(name: &str, mut result: Value) {
     result["sources"] = source().into();
     let results = folder("results");

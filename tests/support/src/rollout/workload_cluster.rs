@@ -17,14 +17,14 @@ pub struct WorkloadCluster {
     etcd: Etcd,
     /// The cluster's CA.
     pub authority: Authority,
-    /// A cluster-admin's certificate.
+    /// The certificate of a cluster-admin.
     pub administrator: Pair,
     service_accounts: Pair,
     folder: PathBuf,
 }
 
 impl WorkloadCluster {
-    /// Starts its etcd. Everything is written to `folder`, which is emptied first; the logs stay there.
+    /// Starts its etcd. All files are written to `folder`, which is emptied first. The logs stay there.
     pub fn start(name: &str, folder: &Path) -> Result<Self, Error> {
         if folder.exists() {
             std::fs::remove_dir_all(folder)?;
@@ -40,7 +40,7 @@ impl WorkloadCluster {
         })
     }
 
-    /// Where its files and logs are.
+    /// The folder of its files and logs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

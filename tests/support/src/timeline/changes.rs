@@ -18,7 +18,7 @@ impl Changes {
         }
     }
 
-    /// A property that became true or false.
+    /// Adds a property that became true or false.
     fn fact(&mut self, before: bool, now: bool, became: &str, ceased: &str) {
         self.when(!before && now, became);
         self.when(before && !now, ceased);
@@ -169,7 +169,7 @@ pub(super) fn call_text(call: &Call, reads: u32) -> String {
     text
 }
 
-/// A body within a line.
+/// A body within a line of text.
 struct Body<'a>(&'a serde_json::Value);
 
 impl fmt::Display for Body<'_> {

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::{Call, Member, MemberKey, Remains, Server, Timeline, What};
 
-/// The interval between two reads of the rows. The time of a status is exact all the same, because it is in the row.
+/// The interval between two reads of the rows. The time of a status is exact nevertheless, because it is in the row.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Watches one cluster in one cloud; ends when dropped.
@@ -171,7 +171,7 @@ impl Watching {
         }
     }
 
-    /// New calls, and those that have been answered since.
+    /// Records new calls, and those that were answered since the last read.
     fn calls(&mut self, clock: &CloudClock) {
         let from = self.open.first().map_or(self.last_call, |first| first - 1);
         let calls = self.control.calls_since(from);
@@ -237,7 +237,7 @@ struct CloudClock {
 }
 
 impl CloudClock {
-    /// A moment of the cloud's clock; zero for one before the timeline's beginning.
+    /// A moment of the cloud's clock; zero if it was before the timeline's beginning.
     fn of(&self, moment: Duration) -> Duration {
         (self.now + moment).saturating_sub(self.elapsed)
     }

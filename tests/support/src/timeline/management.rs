@@ -19,7 +19,7 @@ const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load
 const CLEANUP_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
-/// What a MachineSet puts on its Machines and their OpenStackMachines.
+/// The label that a MachineSet puts on its Machines and their OpenStackMachines.
 const WORKER: &str = "cluster.x-k8s.io/set-name";
 const GATE: &str = "APIServerLoadBalancerReady";
 
@@ -130,7 +130,7 @@ async fn write_down(
                 continue;
             }
         };
-        // Workers are none of the gate's business.
+        // The gate does not concern workers.
         if object["metadata"]["labels"].get(WORKER).is_some() {
             workers.insert((kind, name(&object)));
             continue;
@@ -151,7 +151,7 @@ async fn write_down(
     }
 }
 
-/// What was written last of each object: a change of nothing that is kept is not written down again.
+/// The last record of each object. A change of fields that are not recorded is not recorded again.
 #[derive(Default)]
 struct Last(std::collections::HashMap<(u8, String), What>);
 
@@ -167,7 +167,7 @@ impl Last {
     }
 }
 
-/// The three objects that are one cluster.
+/// The three objects of one cluster.
 #[derive(Default)]
 struct Whole {
     cluster: Value,

@@ -40,7 +40,7 @@ impl Clock {
         self.begun.elapsed()
     }
 
-    /// A moment of the wall clock; zero for one before the beginning.
+    /// A moment of the wall clock; zero if it was before the beginning.
     pub fn at(&self, moment: Timestamp) -> Duration {
         Duration::try_from(moment.duration_since(self.wall)).unwrap_or_default()
     }
@@ -51,7 +51,7 @@ impl Clock {
 pub struct Entry {
     /// Time since the timeline's beginning.
     pub at: Duration,
-    /// What it was.
+    /// The event.
     pub what: What,
 }
 
@@ -70,7 +70,7 @@ pub enum What {
     Lease(Lease),
     /// A pool member after a change, according to its row and not to the API.
     Member(Member),
-    /// A member's row is gone.
+    /// A member's row was deleted.
     MemberGone(MemberKey),
     /// Nova's side of a machine.
     Server(String, Server),
@@ -107,11 +107,11 @@ pub enum What {
 )]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cluster {
-    /// Whether Cluster or control plane have a deletion timestamp.
+    /// Whether the Cluster or the control plane has a deletion timestamp.
     pub going: bool,
-    /// The control plane was initialised.
+    /// Whether the control plane was initialised.
     pub initialised: bool,
-    /// `managedLoadBalancer.enabled` is not false.
+    /// Whether `managedLoadBalancer.enabled` is not false.
     pub managed: bool,
     /// The API ports, the endpoint's own first.
     pub ports: Vec<u16>,
@@ -141,15 +141,15 @@ pub struct Gate {
 pub struct Machine {
     /// Its name.
     pub name: String,
-    /// Our hook is set.
+    /// Whether our hook is set.
     pub hook: bool,
-    /// The control plane's own hook is set.
+    /// Whether the control plane's own hook is set.
     pub cleanup_hook: bool,
     /// Whether `spec.providerID` is set, which means that Cluster API has admitted it.
     pub admitted: bool,
-    /// `status.nodeRef` is set.
+    /// Whether `status.nodeRef` is set.
     pub node: bool,
-    /// It carries a deletion timestamp.
+    /// Whether it has a deletion timestamp.
     pub deleting: bool,
     /// The reason of its `Deleting` condition.
     pub step: String,
@@ -166,18 +166,18 @@ pub struct OpenStackMachine {
     pub provisioned: bool,
     /// `status.addresses`, without host names.
     pub addresses: Vec<String>,
-    /// It carries a deletion timestamp.
+    /// Whether it has a deletion timestamp.
     pub deleting: bool,
     /// `APIServerLoadBalancerReady`.
     pub gate: Option<Gate>,
 }
 
-/// Which member: its port and the OpenStackMachine in its name.
+/// The key of a member: its port and the OpenStackMachine in its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberKey {
     /// The API port.
     pub port: u16,
-    /// The OpenStackMachine; empty for a stranger's member.
+    /// The OpenStackMachine; empty for a member that is not of capo-rs.
     pub machine: String,
     /// Octavia's id.
     pub id: String,
@@ -186,7 +186,7 @@ pub struct MemberKey {
 /// A pool member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Which.
+    /// The key of the member.
     pub key: MemberKey,
     /// Its address.
     pub address: String,
@@ -198,7 +198,7 @@ pub struct Member {
     pub enabled: bool,
     /// Its weight.
     pub weight: u64,
-    /// Whether the data path sends it connections: it is pushed, reachable, up and has a weight.
+    /// Whether the data path sends it connections: it is pushed, reachable and up, and has a weight.
     pub taking: bool,
 }
 
@@ -219,9 +219,9 @@ impl Member {
 pub enum Server {
     /// It runs.
     Up,
-    /// It runs no more.
+    /// It does not run any more.
     Down,
-    /// It is gone.
+    /// It was deleted.
     Gone,
 }
 
@@ -241,7 +241,7 @@ pub enum ApiServer {
 pub struct Lease {
     /// The holder; empty after it was released.
     pub holder: String,
-    /// When it was renewed last.
+    /// When it was last renewed.
     pub renewed: Duration,
     /// How long it lasts.
     pub lasts: Duration,
@@ -278,9 +278,9 @@ impl Call {
 /// Answered requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Answered {
-    /// How many.
+    /// The number of requests.
     pub count: u32,
-    /// The slowest took so long.
+    /// The duration of the slowest one.
     pub slowest: Duration,
 }
 
@@ -296,7 +296,7 @@ pub enum Sender {
 /// A request that was answered late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slow {
-    /// Whose.
+    /// Who sent it.
     pub sender: Sender,
     /// How long the answer took.
     pub took: Duration,
@@ -319,7 +319,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// An empty one that begins now.
+    /// An empty timeline that begins now.
     pub fn start() -> Self {
         Self {
             clock: Clock::start(),
@@ -327,17 +327,17 @@ impl Timeline {
         }
     }
 
-    /// Its clock.
+    /// The clock of the timeline.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Records an event of now.
+    /// Records an event that happens now.
     pub fn note(&self, what: What) {
         self.note_at(self.clock.now(), what);
     }
 
-    /// Records an event of that time.
+    /// Records an event that happened at `at`.
     pub fn note_at(&self, at: Duration, what: What) {
         let mut entries = self.entries.lock();
         entries.push(Entry { at, what });

@@ -8,7 +8,7 @@ use super::{
     changes::{call_text, cluster_change, infrastructure_change, machine_change, member_change},
 };
 
-/// The whole of it.
+/// The whole timeline as text.
 pub fn render(entries: &[Entry]) -> String {
     let mut page = Page::default();
     page.line("time", "requests", "subject", "what");

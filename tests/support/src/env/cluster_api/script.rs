@@ -182,7 +182,7 @@ impl Script {
             .map(serde_json::to_value)
             .collect::<Result<Vec<_>, _>>()?;
         for object in &mut objects {
-            // Items of a list carry neither.
+            // Items of a list have neither field.
             object["kind"] = json!(kind);
             object["apiVersion"] = json!("cluster.x-k8s.io/v1beta2");
         }

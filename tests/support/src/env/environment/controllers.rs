@@ -67,7 +67,7 @@ pub fn quick_gate() -> Settings {
             creating: Duration::from_millis(100),
             health: Duration::from_millis(200),
             health_at_most: Duration::from_millis(500),
-            // Changes by other clients of the load balancer are noticed soon too.
+            // Changes by other clients of the load balancer are also noticed soon.
             steady: Duration::from_secs(2),
             ..Schedule::default()
         },
@@ -147,28 +147,28 @@ impl Environment {
     pub async fn kill(&mut self) {
         if let Some(mut controllers) = self.controllers.take() {
             controllers.work.abort();
-            // The task was aborted, so that its result is an error.
+            // The task was aborted, so its result is an error.
             let _ = (&mut controllers.work).await;
             controllers.tracker.shutdown().await;
         }
     }
 
-    /// How many passes over OpenStackServers have ended.
+    /// The number of passes over OpenStackServers that have ended.
     pub fn server_passes(&self) -> u64 {
         self.passes.servers.load(Ordering::SeqCst)
     }
 
-    /// Whether the release gate of a machine is open, before that is carried out in Kubernetes.
+    /// Whether the release gate of a machine is open, even if Kubernetes does not show it yet.
     pub fn is_release_open(&self, cluster: &str, machine: &str) -> bool {
         self.finding(cluster, machine, |_, gates| gates.release.is_open())
     }
 
-    /// Whether the admission gate of a machine is open, before that is carried out in Kubernetes.
+    /// Whether the admission gate of a machine is open, even if Kubernetes does not show it yet.
     pub fn is_admission_open(&self, cluster: &str, machine: &str) -> bool {
         self.finding(cluster, machine, |_, gates| gates.admission.is_open())
     }
 
-    /// Whether the last read of the load balancer is new enough to act on a gate that it opens.
+    /// Whether the last read of the load balancer is new enough to act on a gate that opened on it.
     pub fn is_read_fresh(&self, cluster: &str, machine: &str) -> bool {
         self.finding(cluster, machine, |findings, _| {
             findings
@@ -192,7 +192,7 @@ impl Environment {
         })
     }
 
-    /// Lets the tracker read the load balancer of an OpenStackCluster now.
+    /// Requests that the tracker reads the load balancer of an OpenStackCluster now.
     pub fn nudge(&self, cluster: &str) {
         let name = ObjectName::new(&self.namespace, cluster);
         self.controllers.as_ref().unwrap().tracker.nudge(&name);

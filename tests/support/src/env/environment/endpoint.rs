@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 pub struct Asked(Arc<Mutex<BTreeSet<String>>>);
 
 impl Asked {
-    /// Each of them, as `host:port`.
+    /// The endpoints, each as `host:port`.
     pub fn endpoints(&self) -> BTreeSet<String> {
         self.0.lock().clone()
     }
 
-    /// Forgets them, so that those of later requests are seen alone.
+    /// Forgets the endpoints, so that only those of later requests are returned.
     pub fn forget(&self) {
         self.0.lock().clear();
     }

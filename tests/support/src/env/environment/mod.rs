@@ -37,7 +37,7 @@ const CREDENTIALS: &str = "cloud-config";
 pub struct Environment {
     /// The kube-apiserver that the tests of this binary share.
     pub kubernetes: &'static Kubernetes,
-    /// Where all of it is.
+    /// The namespace of all objects of the test.
     pub namespace: String,
     /// The Kubernetes API, as cluster-admin.
     pub admin: Client,
@@ -45,7 +45,7 @@ pub struct Environment {
     pub cluster_api: ClusterApi,
     /// OpenStack, as a fake.
     pub cloud: FakeCloud,
-    /// The settings of the members' tracking from the next [`Environment::start`] on.
+    /// The settings of the gate from the next [`Environment::start`] on.
     pub settings: capo_gate::Settings,
     /// The time between two passes over an object that has not changed, from the next [`Environment::start`] on.
     pub sync_period: Duration,
@@ -53,7 +53,7 @@ pub struct Environment {
     pub lease: LeaseToken,
     /// The controllers' writes to Kubernetes.
     pub writes: Writes,
-    /// Where the controllers' requests through the endpoint went.
+    /// The endpoints through which the controllers sent requests.
     pub asked: Asked,
     client: ClientSettings,
     watch_filter: Option<String>,
@@ -90,13 +90,13 @@ pub fn quick_cloud() -> Options {
 }
 
 impl Builder {
-    /// With this cloud instead of [`quick_cloud`].
+    /// The same with this cloud instead of [`quick_cloud`].
     pub fn cloud(mut self, options: Options) -> Self {
         self.cloud = options;
         self
     }
 
-    /// With these settings of the gate instead of [`quick_gate`].
+    /// The same with these settings of the gate instead of [`quick_gate`].
     pub fn gate(mut self, settings: capo_gate::Settings) -> Self {
         self.gate = settings;
         self

@@ -26,7 +26,7 @@ pub fn is(object: &Value, kind: &str, status: &str) -> bool {
     condition(object, kind).is_some_and(|(found, _, _)| found == status)
 }
 
-/// The status and the reason of a condition; both empty where the object does not have it.
+/// The status and the reason of a condition; both empty if the object does not have it.
 pub fn status_and_reason<'a>(object: &'a Value, kind: &str) -> (&'a str, &'a str) {
     let (status, reason, _) = condition(object, kind).unwrap_or_default();
     (status, reason)
@@ -91,7 +91,7 @@ impl Environment {
         self.patch_status("OpenStackCluster", name, status).await;
     }
 
-    /// The object as it is; null where there is none.
+    /// The object as it is; null if it does not exist.
     pub async fn get(&self, kind: &str, name: &str) -> Value {
         let found = self.cluster_api.get(kind, name).await.unwrap();
         found.unwrap_or_default()

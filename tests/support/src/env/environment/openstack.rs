@@ -38,13 +38,13 @@ impl Environment {
             .collect()
     }
 
-    /// How many calls there were with this label.
+    /// The number of calls with this label.
     pub fn calls(&self, label: &str) -> usize {
         let calls = self.cloud.control().calls_since(0);
         calls.iter().filter(|call| call.label == label).count()
     }
 
-    /// Servers, ports and the like whose name contains `text`.
+    /// Servers, ports and similar objects whose name contains `text`.
     pub fn leftovers(&self, text: &str) -> Vec<String> {
         let left = self.cloud.control().leftovers(text);
         left.into_iter()

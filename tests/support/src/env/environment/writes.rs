@@ -25,7 +25,7 @@ pub struct Write {
     pub status: u16,
 }
 
-/// What becomes of a patch that is held.
+/// The result of a patch that is held.
 enum Fate {
     Sent,
     RefusedAsConflict,
@@ -74,7 +74,7 @@ impl Writes {
         self.sent.lock().clone()
     }
 
-    /// A client whose patches these are.
+    /// A client whose patches are recorded here.
     pub(super) fn of(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let through = Through {
@@ -84,7 +84,7 @@ impl Writes {
         Client::new(through, namespace)
     }
 
-    /// The fate of a patch that the test holds; at once for any other one.
+    /// The result of a patch. It is known at once unless the test holds the patch.
     async fn fate(&self, path: &str, body: &Value) -> Fate {
         let trap = self.trap.lock().take_if(|trap| (trap.wanted)(path, body));
         let Some(trap) = trap else {
@@ -106,12 +106,12 @@ impl HeldWrite {
             .unwrap();
     }
 
-    /// Lets it go to the API server.
+    /// Lets the patch go to the API server.
     pub fn send(self) {
         let _ = self.fate.send(Fate::Sent);
     }
 
-    /// Answers it as if the object had changed.
+    /// Answers the patch as if the object had changed.
     pub fn refuse_as_conflict(self) {
         let _ = self.fate.send(Fate::RefusedAsConflict);
     }

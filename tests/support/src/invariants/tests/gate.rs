@@ -22,7 +22,7 @@ fn admission_before_the_member_was_read_active() {
         "b was provisioned although its member on port 6443 was never read ACTIVE at 10.0.0.98; \
          it is PENDING_CREATE at 10.0.0.98"
     );
-    // The member is ACTIVE by then, but was not read since.
+    // The member is ACTIVE by then, but it was not read since.
     let unread = joined().without(|what| *what == look()).at(40, look());
     assert_eq!(unread.rules(), [Rule::Admission]);
     let without_a_look = joined().without(|what| *what == look());
@@ -139,7 +139,7 @@ fn the_last_member_is_taken_away() {
     for take in [drain("a"), remove("a")] {
         assert_eq!(calm().at(100, take).rules(), [Rule::LastMember]);
     }
-    // A member in ERROR may serve all the same.
+    // A member in ERROR may still serve.
     let in_error = calm().at(50, What::Member(member("a", "ERROR")));
     assert_eq!(in_error.at(100, remove("a")).rules(), [Rule::LastMember]);
     // A machine that never joined serves no client.

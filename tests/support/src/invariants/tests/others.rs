@@ -154,7 +154,7 @@ fn a_client_that_notices_or_does_not_ask() {
     assert_eq!(failed.rules_of(&not_served), []);
 }
 
-/// A request that was sent at this tenth of a second and answered after so many.
+/// A request that was sent at the tenth of a second `at` and answered `took` tenths later.
 fn slow(story: Story, sender: Sender, at: u64, took: u64) -> Story {
     let took = Duration::from_millis(took * 100);
     story.at(at, What::Slow(Slow { sender, took }))
@@ -173,7 +173,7 @@ fn a_request_that_is_slow_through_the_load_balancer_alone() {
         broken[0].to_string(),
         "prompt at 5.00 s: 2 took up to 3.1 s while the API servers themselves answered in time"
     );
-    // The control was slow before or after it, or much less so.
+    // The control was slow before or after the request, or for a much shorter time.
     for (at, took) in [(17, 30), (82, 30), (60, 10)] {
         let story = slow(stall(), Sender::Control, at, took);
         let broken = story.broken(&Promises::default());

@@ -1,4 +1,4 @@
-//! The boards of `dashboards/`: what is on them, and how that becomes Grafana's JSON.
+//! The boards of `dashboards/`: their content, and how it becomes Grafana's JSON.
 //!
 //! In queries `S` stands for the matchers of job and instance, `W` for those and the chosen clusters, `C` for
 //! `S` and the chosen clouds, `$M` for the labels of a member, `$K` for those of a gate.
@@ -14,14 +14,14 @@ pub use panel::{Panel, Query};
 
 /// A board.
 pub struct Board {
-    /// Name of the file, and what Grafana calls it for ever.
+    /// The name of the file, and the permanent uid of the board in Grafana.
     pub uid: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Further variables than data source, job and instance.
+    /// The variables besides data source, job and instance.
     variables: Vec<Value>,
     annotations: Vec<Value>,
-    /// From the left to the right, from the top to the bottom.
+    /// The panels from left to right and from top to bottom.
     pub panels: Vec<Panel>,
 }
 
@@ -40,7 +40,7 @@ fn data_source() -> Value {
     json!({"type": "prometheus", "uid": DATA_SOURCE})
 }
 
-/// The query with its abbreviations written out.
+/// The query without abbreviations.
 fn expanded(query: &str) -> String {
     const SELF: &str = r#"job=~"$job",instance=~"$instance""#;
     let clusters = format!(r#"{SELF},cluster_namespace=~"$ns",cluster_name=~"$wc""#);
@@ -54,7 +54,7 @@ fn expanded(query: &str) -> String {
         .replace("[R]", "[$__rate_interval]")
 }
 
-/// A query as Grafana sends it: every choice taken, with this interval for rates and this range of time.
+/// A query as Grafana sends it if every choice is selected, with this interval for rates and this range of time.
 pub fn filled_in(query: &str, rate_interval: &str, range_seconds: f64) -> String {
     ["$job", "$instance", "$ns", "$wc", "$cloud"]
         .iter()
@@ -119,7 +119,7 @@ impl Board {
         })
     }
 
-    /// What its annotations ask for.
+    /// The queries of the board's annotations.
     pub fn queries_of_annotations(&self) -> Vec<String> {
         let queries = self.annotations.iter().map(|one| &one["expr"]);
         queries

@@ -20,7 +20,7 @@ pub struct Panel {
 
 /// A query of a panel.
 pub struct Query {
-    /// The expression, abbreviations written out.
+    /// The expression, without abbreviations.
     pub expression: String,
     legend: &'static str,
 }
@@ -81,7 +81,7 @@ impl Panel {
         panel
     }
 
-    /// What something was when.
+    /// A panel of states over time.
     pub(super) fn timeline(
         title: &'static str,
         description: &'static str,
@@ -109,7 +109,7 @@ impl Panel {
         panel
     }
 
-    /// Rows as they are now.
+    /// A table of the current values.
     pub(super) fn table(
         title: &'static str,
         unit: &'static str,
@@ -120,7 +120,7 @@ impl Panel {
         panel
     }
 
-    /// How often which size was seen when.
+    /// A heatmap: how often each size occurred over time.
     pub(super) fn heatmap(title: &'static str, description: &'static str) -> Self {
         let mut panel = Self::new("heatmap", (12, 8), title, "s", description);
         panel.options = json!({
@@ -132,7 +132,7 @@ impl Panel {
         panel
     }
 
-    /// What its values stand for: text and colour, by value.
+    /// The states for which its values stand: text and colour, by value.
     pub fn states(&self) -> Vec<(String, String)> {
         let options = &self.defaults["mappings"][0]["options"];
         (0..)
@@ -155,7 +155,7 @@ impl Panel {
         self
     }
 
-    /// Colours from values on; the first one from the smallest on.
+    /// Colours by the value from which each one applies. The first one applies from the smallest value on.
     pub(super) fn thresholds(mut self, steps: &[(Option<f64>, &str)]) -> Self {
         let steps: Vec<Value> = steps
             .iter()
@@ -165,7 +165,7 @@ impl Panel {
         self
     }
 
-    /// Shares: from 0 to 1.
+    /// Shows shares from 0 to 1.
     pub(super) fn share(mut self) -> Self {
         self.defaults["min"] = json!(0);
         self.defaults["max"] = json!(1);
@@ -179,7 +179,7 @@ impl Panel {
         self
     }
 
-    /// A unit of its own for one column.
+    /// Sets a unit for one column.
     pub(super) fn column(mut self, name: &str, unit: &str) -> Self {
         self.overrides.push(json!({
             "matcher": {"id": "byName", "options": name}, "properties": [{"id": "unit", "value": unit}],

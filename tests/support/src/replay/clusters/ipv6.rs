@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::{Life, list};
 use crate::contract::{CloudUnderTest, GATE};
 
-/// How every address of the cluster begins.
+/// The beginning of every address of the cluster.
 const PREFIX: &str = "fd00:6:";
 
 pub async fn a_cluster_whose_only_subnet_is_of_ipv6(under: &impl CloudUnderTest) {
-    // Floating IPs are of IPv4.
+    // Only IPv4 has floating IPs.
     let life = Life::begin(under, |_| {
         json!({
             "managedSubnets": [{"cidr": "fd00:6::/64"}],

@@ -39,14 +39,14 @@ const CONTROL_PLANE_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8
 const BOOT: Duration = Duration::from_secs(5);
 /// The name of the MachineDeployment of the workers, with which the names of their servers begin.
 pub const WORKERS: &str = "workers";
-/// The pause between two attempts of a step that fails while the cluster is not reachable.
+/// The pause between two attempts of a step that fails because the cluster is unreachable.
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// The cluster whose machines are simulated.
 pub struct Cluster {
-    /// Of the management plane.
+    /// The client of the management cluster.
     pub client: Client,
-    /// Namespace, and name of the Cluster.
+    /// The namespace, which is also the name of the Cluster.
     pub name: String,
     pub workload: Arc<WorkloadCluster>,
     /// Ports besides the API server's on which a machine listens.
@@ -63,7 +63,7 @@ pub struct Machines {
 
 struct Simulation {
     cluster: Cluster,
-    /// From a server's start to the start of its API server.
+    /// The time from a server's start to the start of its API server.
     boot: Mutex<Duration>,
     /// How long an API server accepts connections before it answers.
     silence: Mutex<Duration>,
@@ -77,7 +77,7 @@ struct Simulation {
 #[derive(Default)]
 struct Lives {
     alive: BTreeMap<String, Alive>,
-    /// They must not boot any more.
+    /// The machines that must not boot any more.
     dead: BTreeSet<String>,
 }
 
@@ -109,7 +109,8 @@ impl Machines {
         machines
     }
 
-    /// From now on the Machines of this management plane are followed, or none: a move deletes those that stay behind.
+    /// From now on the Machines of this management cluster are followed, or none: a move deletes the Machines that stay
+    /// behind.
     pub fn follow(&self, management: Option<Client>) {
         let next = self.simulation.end.child_token();
         let mut following = self.simulation.following.lock();
@@ -150,12 +151,12 @@ impl Machines {
         *self.simulation.boot.lock() = boot;
     }
 
-    /// From now on API servers accept connections for so long before they answer, as on a slow machine.
+    /// From now on API servers accept connections for this long before they answer, as on a slow machine.
     pub fn set_silence(&self, silence: Duration) {
         *self.simulation.silence.lock() = silence;
     }
 
-    /// The Node of a worker is not ready from now on. Returns when that is written.
+    /// Makes the Node of a worker not ready. Returns when that is written.
     pub async fn fail_worker(&self, worker: &str) {
         self.simulation.until_done(worker, Deed::Fail).await;
     }
@@ -262,13 +263,13 @@ impl Simulation {
         drop(alive.api_server);
     }
 
-    /// This is recorded before it happens, so that no check counts on that API server any more.
+    /// Records the end of an API server before it happens, so that no check counts on that API server any more.
     fn note_death(&self, machine: &str) {
         let killed = timeline::What::ApiServer(machine.to_owned(), ApiServer::Killed);
         self.cluster.timeline.note(killed);
     }
 
-    /// A worker needs no API server and joins through the endpoint.
+    /// Boots a worker, which needs no API server and joins through the endpoint.
     fn boot_worker(self: Arc<Self>, worker: String, server: &str) {
         let provider_id = format!("openstack:///{server}");
         tokio::spawn(async move {
@@ -337,7 +338,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The endpoint as the Cluster names it.
+    /// The endpoint that the Cluster has.
     async fn endpoint(&self) -> SocketAddr {
         *self
             .endpoint

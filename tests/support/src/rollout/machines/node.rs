@@ -18,26 +18,26 @@ const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// The steps that are carried out through the endpoint for a machine.
 pub(super) enum Deed {
-    /// It joins.
+    /// The machine joins.
     Join {
-        /// Of its server.
+        /// The provider ID of its server.
         provider_id: String,
     },
     /// It joins as a worker.
     JoinAsWorker {
-        /// Of its server.
+        /// The provider ID of its server.
         provider_id: String,
     },
     /// The Node of a worker is not ready any more.
     Fail,
-    /// Its kubelet says that its API server is not ready.
+    /// The kubelet reports that the API server is not ready.
     ReportCrash,
-    /// Its Pods are deleted, like the garbage collector does with those of a Node that does not exist any more.
+    /// The machine's Pods are deleted, as the garbage collector does with those of a Node that does not exist any more.
     RemovePods,
 }
 
 impl Deed {
-    /// A repeated step changes nothing.
+    /// Carries the step out. A repeated step changes nothing.
     pub(super) async fn carry_out(&self, client: &Client, machine: &str) -> Result<(), Error> {
         match self {
             Self::Join { provider_id } => register(client, machine, provider_id).await,
@@ -121,7 +121,7 @@ async fn register(client: &Client, name: &str, provider_id: &str) -> Result<(), 
         .create(&PostParams::default(), &configuration)
         .await
     {
-        // Cluster API has added its own content by then.
+        // Cluster API has already created it with its own content.
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         other => Ok(other.map(|_| ())?),
     }
@@ -145,7 +145,7 @@ async fn report(client: &Client, pod: &str, ready: bool) -> Result<(), Error> {
 async fn remove_pods(client: &Client, name: &str) -> Result<(), Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
     let of_machine = ListParams::default().fields(&format!("spec.nodeName={name}"));
-    // There is no kubelet that confirms the end.
+    // No kubelet runs that would confirm the end of the Pod.
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete_collection(&at_once, &of_machine).await?;
     Ok(())

@@ -9,7 +9,7 @@ use crate::{
     rollout::workload_cluster::PORT,
 };
 
-/// The pause between two looks whether an API server listens.
+/// The pause between two checks whether an API server listens.
 const LISTENS: Duration = Duration::from_millis(10);
 
 pub(super) async fn listen(address: IpAddr, port: u16) {
