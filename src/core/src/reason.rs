@@ -139,7 +139,7 @@ reasons! {
     FloatingIPError,
     /// The pool has given out as many floating IPs as its spec allows.
     MaxIPsReached,
-    /// The external network that the pool's spec means is not found.
+    /// The external network that the pool's spec selects is not found.
     UnableToFindNetwork,
     /// The pool has not given the machine a floating IP yet.
     WaitingForIPAMProvider,
@@ -153,7 +153,7 @@ reasons! {
     NotSupported,
     /// A referenced object does not exist, or several objects match the reference.
     DependencyNotFound,
-    /// A programming error ended the pass over the object.
+    /// A programming error ended the reconciliation of the object.
     InternalError,
     // Events.
     /// A member was created in the load balancer.

@@ -201,13 +201,13 @@ fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: T
         Holder::Machine(holder) if *holder == carrier.machine => {
             return held(format!(
                 "The API server's floating IP {address} is on this machine. It is moved as soon as another \
-                 control-plane machine stays, its server is ACTIVE and its API server is healthy"
+                 control-plane machine that is not being deleted has an ACTIVE server and a healthy API server"
             ));
         }
         Holder::Machine(holder) => holder,
         Holder::Free | Holder::Other => {
             return held(format!(
-                "The API server's floating IP {address} is on no control-plane machine, so none is taken down"
+                "The API server's floating IP {address} is on no control-plane machine, so no machine is deleted"
             ));
         }
     };
@@ -243,7 +243,7 @@ fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: T
                 return Gate::open(
                     Reason::MachineReleased,
                     format!(
-                        "Cluster API has reached the API server for {} s since floating IP {address} is on machine {}; \
+                        "Cluster API has reached the API server for {} s since floating IP {address} was moved to machine {}; \
                          a proof was not possible: {message}",
                         WITHOUT_PROOF.as_secs(),
                         holder.name

@@ -104,7 +104,7 @@ pub(crate) fn override_text<'a>(
     });
     let mut ended = overrides.filter_map(|found| match found {
         GateOverride::Bypass { until, .. } => {
-            Some(format!("the operator's bypass has ended at {until}"))
+            Some(format!("the operator's bypass ended at {until}"))
         }
         _ => None,
     });

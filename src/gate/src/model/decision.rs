@@ -114,7 +114,7 @@ pub enum GateCause {
     // Causes for which a gate is held.
     /// The cluster or the machine is paused or being moved by clusterctl.
     Paused,
-    /// The operator holds it.
+    /// An annotation by the operator holds it.
     OperatorHold,
     /// The machine's server is not ACTIVE yet.
     ServerNotReady,

@@ -19,8 +19,8 @@ pub(crate) fn member_class(port: u16, class: Class) -> String {
         Class::PendingUpdate => "is PENDING_UPDATE",
         Class::PendingDelete => "is PENDING_DELETE",
         Class::Active => "is ACTIVE",
-        Class::Error => "is in ERROR; it is repaired",
-        Class::Orphaned => "is PENDING though the load balancer is ACTIVE; it is repaired",
+        Class::Error => "is in ERROR; capo-rs repairs it",
+        Class::Orphaned => "is PENDING though the load balancer is ACTIVE; capo-rs repairs it",
         Class::Foreign => "is ambiguous: a member of another name has its address",
         Class::Unknown => "has a status that capo-rs does not know",
     };
@@ -43,7 +43,7 @@ pub(crate) fn foreign(state: &State, machine: &Machine, number: u16) -> String {
     };
     if slot.twins {
         return format!(
-            "More than one member of port {number} has its name and address; nothing is written"
+            "More than one member of port {number} has the machine's name and address, so capo-rs writes nothing"
         );
     }
     let at = member
@@ -57,7 +57,7 @@ pub(crate) fn foreign(state: &State, machine: &Machine, number: u16) -> String {
         );
     }
     format!(
-        "On port {number} member {} is called {:?} and has its address {at}. It is not ours and is left alone: delete it, \
+        "On port {number} member {} is called {:?} and has its address {at}. capo-rs did not create it and does not change it: delete it, \
          or give it another address",
         member.id, member.name
     )
@@ -148,13 +148,13 @@ fn serving_text(serving: Serving) -> &'static str {
         Serving::Yes(evidence) => evidence_text(evidence),
         Serving::NotYet(Want::Server) => "its server is being read again",
         Serving::NotYet(Want::Detail) => "its member's weight is being read",
-        Serving::NotYet(Want::OnlineSpan) => "ONLINE, but not for long enough yet",
-        Serving::No(Lack::NoMember) => "no member",
+        Serving::NotYet(Want::OnlineSpan) => "its member is ONLINE, but not for long enough yet",
+        Serving::No(Lack::NoMember) => "it has no member",
         Serving::No(Lack::NotActive) => "its member is not ACTIVE",
         Serving::No(Lack::AdminDown) => "its member is disabled",
         Serving::No(Lack::Drained) => "its member has weight 0",
         Serving::No(Lack::Server) => "its server is not ACTIVE",
-        Serving::No(Lack::Leaving) => "its own Machine is being deleted",
+        Serving::No(Lack::Leaving) => "its Machine is being deleted",
         Serving::No(Lack::Unhealthy) => "APIServerPodHealthy is False",
         Serving::No(Lack::NotOnline) => "its member is not ONLINE",
         Serving::No(Lack::NoEvidence) => {
@@ -165,9 +165,9 @@ fn serving_text(serving: Serving) -> &'static str {
 
 fn evidence_text(evidence: Evidence) -> &'static str {
     match evidence {
-        Evidence::Online => "its member is steadily ONLINE",
+        Evidence::Online => "its member has been ONLINE for long enough",
         Evidence::Conditions => {
-            "its member is in service, and Cluster API finds nothing wrong with it"
+            "its member is in service, and Cluster API's conditions show no problem"
         }
     }
 }

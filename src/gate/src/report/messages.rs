@@ -26,7 +26,7 @@ pub(crate) fn while_held(state: &State) -> String {
         ""
     };
     format!(
-        ". {others}To allow the deletion of this Machine all the same, annotate its OpenStackMachine with \
+        ". {others}To allow the deletion of this Machine anyway, annotate its OpenStackMachine with \
          infrastructure.cluster.x-k8s.io/load-balancer-gate: bypass until=<RFC 3339> reason=<text>"
     )
 }
@@ -60,9 +60,9 @@ pub(crate) fn operator(state: &State, machine: Option<&Machine>, now: &Now) -> S
 /// How long members have been PENDING, as a text that changes at the thresholds only.
 pub(crate) fn delay(state: &State) -> &'static str {
     if state.summary.stuck > 0 {
-        "; stuck"
+        "; members are stuck in a PENDING status"
     } else if state.summary.alerted > 0 {
-        "; for far longer than Octavia usually takes"
+        "; members have been PENDING for far longer than Octavia usually takes"
     } else {
         ""
     }
@@ -87,14 +87,14 @@ pub(crate) fn cause(
         GateCause::NeverServed => "The machine was never admitted and does not serve".to_owned(),
         GateCause::ServerDown => SERVER_DOWN.to_owned(),
         GateCause::DoesNotServe => {
-            "Its API server is down (APIServerPodHealthy is False) and gets no clients, so its deletion makes nothing worse"
+            "Its API server is down (APIServerPodHealthy is False) and gets no clients, so its deletion interrupts no client"
                 .to_owned()
         }
         GateCause::Released(Proven::ThroughTheEndpoint) => {
             "Its members are removed, and requests through the endpoint were answered without it".to_owned()
         }
         GateCause::Released(Proven::NotPossible) => format!(
-            "Its members are removed. No proof was possible, because the manager does not reach the endpoint ({}); others have served for {} s",
+            "Its members are removed. No proof was possible, because the manager does not reach the endpoint ({}); the other machines have served for {} s",
             endpoint_trouble(machine),
             WITHOUT_PROOF.as_secs()
         ),
@@ -102,8 +102,8 @@ pub(crate) fn cause(
         GateCause::LoadBalancerUnusable => {
             "The load balancer accepts no change, so a member that is left in it can't be removed".to_owned()
         }
-        GateCause::Paused => "Paused, or being moved: nothing is touched".to_owned(),
-        GateCause::OperatorHold => "The operator holds it".to_owned(),
+        GateCause::Paused => "The cluster or machine is paused or is being moved, so capo-rs changes nothing".to_owned(),
+        GateCause::OperatorHold => "An annotation by the operator holds it".to_owned(),
         GateCause::ServerNotReady => "Its server is not ACTIVE yet, or has no address yet".to_owned(),
         GateCause::NotObserved => "The load balancer has not been read yet".to_owned(),
         GateCause::NotFresh => "The load balancer is being read again".to_owned(),
@@ -167,7 +167,7 @@ pub(crate) fn cause(
             endpoint_trouble(machine)
         ),
         GateCause::Unreachable => format!(
-            "No proof is possible, because the manager does not reach the endpoint ({}). The others must serve, and nothing must answer there, for {} s without a break",
+            "No proof is possible, because the manager does not reach the endpoint ({}). The other machines must serve, and nothing must answer at the endpoint, for {} s without interruption",
             endpoint_trouble(machine),
             WITHOUT_PROOF.as_secs()
         ),
@@ -217,6 +217,6 @@ fn ambiguous(state: &State) -> String {
     let port = state.ports.iter().find_map(|port| port.ambiguous.as_ref());
     format!(
         "In the load balancer {}; nothing is written",
-        port.map_or("two objects have one name", String::as_str)
+        port.map_or("two objects have the same name", String::as_str)
     )
 }

@@ -285,15 +285,15 @@ fn expected_member(
 fn other_member(state: &State, port: &Port, member: &Member, now: &Now) -> MemberFinding {
     let message = match member.owner {
         Owner::NameOnly => {
-            "Its machine has another address by now; it is removed once the member at that address is ACTIVE"
+            "Its machine now has another address; it is removed once the member at that address is ACTIVE"
         }
         Owner::AddressOnly => {
-            "It has the address of a machine under another name; it is left alone"
+            "It has the address of a machine, but another name; capo-rs does not change it"
         }
         Owner::Gone => {
             "Its machine is not known; it is removed once Kubernetes confirms that the machine is absent"
         }
-        Owner::Ours | Owner::Stranger => "It is not ours; it is left alone",
+        Owner::Ours | Owner::Stranger => "capo-rs did not create it and does not change it",
     };
     let machine = member
         .name
@@ -349,7 +349,7 @@ fn member_message(
             "It is disabled until its API server is known to serve".to_owned()
         }
         Class::Active if member.admin_up() == Some(false) => {
-            "It is disabled, and not by capo-rs".to_owned()
+            "It is disabled, but capo-rs did not disable it".to_owned()
         }
         Class::Active if member.weight() == Some(0) => "It has weight 0".to_owned(),
         Class::Active => String::new(),
@@ -373,14 +373,14 @@ fn member_message(
             }
         }
         Class::Foreign => "More than one member has its name".to_owned(),
-        Class::Missing => "It is gone".to_owned(),
+        Class::Missing => "It no longer exists".to_owned(),
         Class::Unknown => format!(
             "Octavia shows the unknown status {}",
             member.provisioning.as_str()
         ),
     };
     if state.settings.mode == GateMode::Observe && class != Class::Active {
-        return format!("{tracked}; nothing is held in mode observe");
+        return format!("{tracked}; with --load-balancer-gate=observe nothing is held");
     }
     tracked
 }

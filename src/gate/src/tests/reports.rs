@@ -81,7 +81,7 @@ fn each_state_of_a_member_has_its_sentence() {
         ),
         (
             |state, _| weigh(state, 1, 1, 1, false),
-            "It is disabled, and not by capo-rs",
+            "It is disabled, but capo-rs did not disable it",
         ),
         (|state, _| weigh(state, 1, 1, 0, true), "It has weight 0"),
         (
@@ -148,7 +148,7 @@ fn each_state_of_a_member_has_its_sentence() {
     });
     assert_eq!(
         observed,
-        format!("{made_again}; nothing is held in mode observe")
+        format!("{made_again}; with --load-balancer-gate=observe nothing is held")
     );
 }
 
@@ -196,17 +196,17 @@ fn a_member_of_no_machine_is_reported_with_what_becomes_of_it() {
     for (owner, expected) in [
         (
             Owner::NameOnly,
-            "Its machine has another address by now; it is removed once the member at that address is ACTIVE",
+            "Its machine now has another address; it is removed once the member at that address is ACTIVE",
         ),
         (
             Owner::AddressOnly,
-            "It has the address of a machine under another name; it is left alone",
+            "It has the address of a machine, but another name; capo-rs does not change it",
         ),
         (
             Owner::Gone,
             "Its machine is not known; it is removed once Kubernetes confirms that the machine is absent",
         ),
-        (Owner::Stranger, "It is not ours; it is left alone"),
+        (Owner::Stranger, "capo-rs did not create it and does not change it"),
     ] {
         let text = message(|state, _| {
             member(state, 1, 1).owner = owner;

@@ -33,7 +33,7 @@ pub(super) struct Choices {
         env = "POD_NAMESPACE"
     )]
     leader_elect_resource_namespace: String,
-    /// PEM file of certificate authorities, trusted where a clouds.yaml Secret has no cacert
+    /// PEM file of certificate authorities, trusted if a clouds.yaml Secret has no cacert
     #[arg(
         long,
         default_value = "",

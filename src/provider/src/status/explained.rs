@@ -73,7 +73,7 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
              were not answered by an API server of this cluster. Its deletion waits, and KubeadmControlPlane changes nothing \
              else in this control plane in the meantime. The message names what every other machine lacks, or what was \
              requested and what came back.",
-            "Another machine serves: its member is ACTIVE and steadily ONLINE, or, where no health monitor shows that, its Node \
+            "Another machine serves: its member is ACTIVE and has been ONLINE for long enough, or, if no health monitor shows that, its Node \
              is healthy; and the endpoint answers. Repair what the message names. To delete the machine anyway, annotate its \
              OpenStackMachine with infrastructure.cluster.x-k8s.io/load-balancer-gate: bypass until=<RFC 3339> reason=<text>.",
         ),
@@ -91,7 +91,7 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         Reason::NotYetObserved => (
             "The manager has not read the load balancer since it started, or is reading it again. A gate opens only on what was \
              read after the last change.",
-            "The next read, within seconds. If it does not come, check that the manager runs and leads \
+            "The next read ends it, within seconds. If it does not come, check that the manager runs and leads \
              (/readyz, leader_election_master_status), and that the object is not paused.",
         ),
         Reason::AmbiguousMatch => (
@@ -175,7 +175,7 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         ),
         Reason::MachineDoesNotServe => (
             "APIServerPodHealthy of the Machine was False before its deletion began, and on every port a health monitor has \
-             found its member down for long, or it has no member. Nothing gets worse when it goes.",
+             found its member down for long, or it has no member. Its deletion interrupts no client.",
             "Nothing needs to be done: Cluster API deletes the machine.",
         ),
         Reason::ControlPlaneNotInitialized => (
@@ -275,7 +275,7 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
             "Look at the object in the message. The manager tries again by itself.",
         ),
         Reason::InternalError => (
-            "A pass over the object ended in a panic of the manager. It ended that pass only: other objects are reconciled as \
+            "The reconciliation of the object ended in a panic of the manager. It ended that pass only: other objects are reconciled as \
              before. The metric controller_runtime_reconcile_panics_total counts it.",
             "The manager tries again with growing pauses. Please report the lines of the manager's log that begin with A task \
              panicked, with the object's spec.",
@@ -308,7 +308,7 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         ),
         Reason::WaitingForOwner => (
             "Cluster API sets the owner reference after it created the object.",
-            "The owner reference, within seconds. If it does not come, no Cluster or Machine refers to this object.",
+            "The owner reference ends it, within seconds. If it does not come, no Cluster or Machine refers to this object.",
         ),
         Reason::InstanceNotReady => (
             "Nova is still building the server.",

@@ -208,7 +208,7 @@ fn member_event(
                 Reason::MemberError,
                 "Observe",
                 format!(
-                    "Its member on port {port} is in ERROR; it is repaired ({})",
+                    "Its member on port {port} is in ERROR; capo-rs repairs it ({})",
                     to.id
                 ),
             ))

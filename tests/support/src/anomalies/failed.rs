@@ -34,7 +34,7 @@ async fn a_creation_fails(name: &'static str) {
     let mark = scenario.mark();
     scenario.join(1).await;
     scenario
-        .until_reported("cp-1", "MemberError", "is in ERROR; it is repaired")
+        .until_reported("cp-1", "MemberError", "is in ERROR; capo-rs repairs it")
         .await;
     // The repair may end before the gauge of this cluster is read.
     scenario
@@ -56,7 +56,7 @@ async fn the_first_creation_fails(name: &'static str) {
     let mark = scenario.mark();
     scenario.join(0).await;
     scenario
-        .until_reported("cp-0", "MemberError", "is in ERROR; it is repaired")
+        .until_reported("cp-0", "MemberError", "is in ERROR; capo-rs repairs it")
         .await;
     scenario.until_admitted(0).await;
     scenario
@@ -114,7 +114,7 @@ async fn a_settled_member_turns_error(name: &'static str) {
     scenario
         .command(json!({"set_status": {"object": scenario.member(1), "provisioning": "ERROR"}}));
     scenario
-        .until_reported("cp-1", "MemberError", "is in ERROR; it is repaired")
+        .until_reported("cp-1", "MemberError", "is in ERROR; capo-rs repairs it")
         .await;
     scenario.until_well().await;
     assert_eq!(scenario.writes(mark), ["PUT member"]);

@@ -10,7 +10,7 @@ use super::{
     scenarios,
 };
 
-const LOST: &str = "is PENDING though the load balancer is ACTIVE; it is repaired";
+const LOST: &str = "is PENDING though the load balancer is ACTIVE; capo-rs repairs it";
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![

@@ -148,7 +148,7 @@ async fn there_is_no_monitor(name: &'static str) {
         .until_reported(
             "cp-0",
             "HealthUnavailable",
-            "The others must serve, and nothing must answer there, for 90 s without a break",
+            "The other machines must serve, and nothing must answer at the endpoint, for 90 s without interruption",
         )
         .await;
     scenario.until_gone(0).await;

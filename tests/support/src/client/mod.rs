@@ -180,7 +180,7 @@ impl Target {
 fn plain(error: &std::io::Error) -> String {
     match (error.kind(), error.get_ref()) {
         // rustls has a longer text for this error.
-        (std::io::ErrorKind::UnexpectedEof, _) => "closed without a word".to_owned(),
+        (std::io::ErrorKind::UnexpectedEof, _) => "closed without a response".to_owned(),
         (_, Some(inner)) => inner.to_string(),
         (kind, None) => kind.to_string(),
     }

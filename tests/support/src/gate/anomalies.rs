@@ -134,7 +134,7 @@ impl ControlPlane {
         let is_reported = |cluster: &Value| {
             condition(cluster, "APIServerLoadBalancerReady").is_some_and(|(_, reason, message)| {
                 ["MemberPending", "NoOtherMemberServing"].contains(&reason)
-                    && message.ends_with("; stuck")
+                    && message.ends_with("; members are stuck in a PENDING status")
             })
         };
         self.stage

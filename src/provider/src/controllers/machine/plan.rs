@@ -129,7 +129,7 @@ pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), Hold> {
     if inputs.paused {
         return Err(Hold::new(
             Reason::Paused,
-            "Paused, or being moved: nothing is touched",
+            "The cluster or machine is paused or is being moved, so capo-rs changes nothing",
         ));
     }
     if !inputs.is_release_gated() {

@@ -132,7 +132,7 @@ pub struct Settings {
     #[arg(long, default_value_t = 8, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "OpenStack")]
     pub openstack_max_in_flight: u32,
 
-    /// PEM file of certificate authorities, trusted where a clouds.yaml Secret has no cacert
+    /// PEM file of certificate authorities, trusted if a clouds.yaml Secret has no cacert
     #[arg(
         long,
         default_value = "",
