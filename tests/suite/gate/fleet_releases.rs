@@ -114,7 +114,7 @@ impl Process {
         if findings
             .machines
             .values()
-            .any(|machine| machine.server_wanted)
+            .any(|machine| machine.needs_server_read)
         {
             self.read_servers(cluster);
         }

@@ -40,12 +40,12 @@ pub(crate) fn link(state: &mut State) {
             };
             let mut found = None;
             let mut foreign = None;
-            let mut twins = 0_u32;
+            let mut matches = 0_u32;
             for (position, member) in port.members.iter_mut().enumerate() {
                 let named = named(member);
                 if named && placed(member) {
                     member.owner = Owner::Ours;
-                    twins += 1;
+                    matches += 1;
                     found.get_or_insert(position);
                 } else if named {
                     // The member has an address that its machine no longer has. It blocks no other member.
@@ -67,7 +67,7 @@ pub(crate) fn link(state: &mut State) {
                 slot.member = found;
                 slot.was_seen |= found.is_some();
                 slot.foreign = foreign;
-                slot.twins = twins > 1;
+                slot.has_duplicates = matches > 1;
             }
         }
     }

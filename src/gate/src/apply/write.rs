@@ -143,7 +143,7 @@ pub(crate) fn accepted(
             slot.refusal = None;
             slot.failures = 0;
             match operation {
-                Operation::Create | Operation::Replace | Operation::Adopt => {
+                Operation::Create | Operation::Replace => {
                     slot.posted = Some((sent, *operation));
                     if *operation == Operation::Create {
                         // The attempts that were counted until now were refusals. A replacement counts as one more repair.

@@ -32,7 +32,7 @@ pub(crate) fn member(member: &Member, orphan_span: Duration) -> Class {
 /// The class of a machine's place in a pool.
 pub(crate) fn slot(slot: &Slot, port: &Port, orphan_span: Duration) -> Class {
     match (slot.member, slot.foreign) {
-        (Some(_), _) if slot.twins => Class::Foreign,
+        (Some(_), _) if slot.has_duplicates => Class::Foreign,
         (Some(index), _) => port
             .members
             .get(index)

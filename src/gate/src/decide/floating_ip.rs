@@ -151,7 +151,7 @@ pub fn carrier_findings(
                 admission: Gate::open(Reason::LoadBalancerDisabled, "No load balancer is managed"),
                 release: gate.clone(),
                 finalizer: gate,
-                server_wanted: is_server_wanted(inputs, carrier),
+                needs_server_read: is_server_wanted(inputs, carrier),
             };
             (carrier.machine.clone(), finding)
         })

@@ -58,7 +58,7 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
     state.reads.probes_wanted = needs.health || is_any_joining(state);
     let servers = needs.health || repair_is_near;
     for machine in state.machines.values_mut() {
-        machine.server_wanted = servers && serving::wants_server(machine, now);
+        machine.needs_server_read = servers && serving::needs_server_read(machine, now);
     }
     state.summary = summarize(state, now);
     if state.summary.in_ready.is_none() {
@@ -73,7 +73,7 @@ fn note_questions(state: &mut State, now: &Now) {
     for machine in state.machines.values_mut() {
         machine.others = None;
         if !matches!(machine.want.deletion, Deletion::AfterHook { .. }) {
-            machine.hook_gone = None;
+            machine.hook_gone_since = None;
         }
         if machine.restoring {
             machine.restoring = !machine.slots.iter().zip(&state.ports).all(|(slot, port)| {
@@ -113,9 +113,9 @@ fn watch_after_hook(state: &mut State, now: &Now, needs: &mut Needs) {
         let others = serving::others_serve(state, &name, now);
         if let Some(machine) = state.machines.get_mut(&name) {
             machine.others = Some(others);
-            let hook_gone = *machine.hook_gone.get_or_insert(now.instant);
+            let hook_gone_since = *machine.hook_gone_since.get_or_insert(now.instant);
             // As a rule the API server ends a moment later, so nothing is read for it before that.
-            needs.health |= now.since(hook_gone) >= SOON_GONE;
+            needs.health |= now.since(hook_gone_since) >= SOON_GONE;
         }
     }
 }
@@ -196,7 +196,7 @@ fn conclude(
             // No requests were made through the endpoint during the pause, so it has to answer again.
             machine.stage = Stage::Confirming;
         }
-        machine.offered |= evaluation.admission.is_open();
+        machine.was_open |= evaluation.admission.is_open();
         let gates = &mut machine.gates;
         settle(
             GateName::Admission,

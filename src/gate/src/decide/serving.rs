@@ -19,7 +19,7 @@ use capo_core::{ObjectName, OperatingStatus, ProvisioningStatus};
 const SERVER_AGE: Duration = Duration::from_mins(1);
 
 /// Whether evidence needs a newer read of this machine's server.
-pub(crate) fn wants_server(machine: &Machine, now: &Now) -> bool {
+pub(crate) fn needs_server_read(machine: &Machine, now: &Now) -> bool {
     machine.want.server.is_due(now.instant)
 }
 
@@ -137,7 +137,7 @@ fn active_member<'a>(
     let member = machine
         .slots
         .get(index)
-        .filter(|slot| !slot.twins && machine.want.address.is_some())
+        .filter(|slot| !slot.has_duplicates && machine.want.address.is_some())
         .and_then(|slot| port.members.get(slot.member?))
         .ok_or(Lack::NoMember)?;
     if member.provisioning != ProvisioningStatus::Active {
@@ -179,7 +179,7 @@ pub(crate) fn is_ready(machine: &Machine, now: &Now) -> bool {
 }
 
 /// Whether no monitor tells which members of a port are up, and Cluster API has lost its connection to the API server.
-pub(crate) fn none_is_reached(state: &State, port: &Port) -> bool {
+pub(crate) fn no_machine_is_reached(state: &State, port: &Port) -> bool {
     let connection = state.cluster().map(|cluster| cluster.remote_connection);
     connection == Some(Health::Bad) && !State::monitor_is_usable(port)
 }

@@ -183,7 +183,7 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
         machine.drained = None;
         machine.restoring = false;
         machine.required = required;
-        machine.unproven = None;
+        machine.proof_failure = None;
         // Refusals of earlier writes do not concern this release.
         for slot in &mut machine.slots {
             slot.refusal = None;
@@ -297,7 +297,7 @@ fn failed_deletion(machine: &Machine, ports: &[Port], facts: &Facts<'_>) -> Opti
 
 /// Calls the release off. It begins again after a pause, which grows with every attempt.
 fn put_off(machine: &mut Machine, why: String, now: &Now) {
-    machine.unproven = Some(why);
+    machine.proof_failure = Some(why);
     machine.proofs.made(now.instant);
     call_off(machine, now);
 }

@@ -142,8 +142,6 @@ label_enum! {
         Delete = "delete",
         /// POST of a member that was deleted to be created again.
         Replace = "replace",
-        /// A member that was there already was taken as ours.
-        Adopt = "adopt",
         /// PUT that takes a member out of rotation: weight 0, or `admin_state_up: false` where the provider ignores weights.
         Drain = "drain",
         /// PUT that undoes a drain.

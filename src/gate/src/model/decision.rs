@@ -235,7 +235,7 @@ impl GateCause {
 
 impl GateCause {
     /// Whether nothing is written for a machine that is held for this cause.
-    pub(crate) fn is_a_stop(self) -> bool {
+    pub(crate) fn forbids_writes(self) -> bool {
         matches!(self, Self::Paused | Self::OperatorHold | Self::Ambiguous)
     }
 }

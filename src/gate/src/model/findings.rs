@@ -145,7 +145,7 @@ pub struct MachineFinding {
     /// Whether the server may be deleted, and the finalizer removed after it.
     pub finalizer: Gate,
     /// A gate waits for a newer read of this machine's server, which the controller should read soon and hand over.
-    pub server_wanted: bool,
+    pub needs_server_read: bool,
 }
 
 /// One gate of one machine.

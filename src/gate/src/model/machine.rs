@@ -23,7 +23,7 @@ pub(crate) struct Machine {
     /// Since when the machine waits for its release.
     pub(crate) waiting_since: Option<Stamp>,
     /// Since when its Machine is deleting without our hook.
-    pub(crate) hook_gone: Option<Instant>,
+    pub(crate) hook_gone_since: Option<Instant>,
     pub(crate) stage: Stage,
     /// When every member of the machine was first seen drained.
     pub(crate) drained: Option<Instant>,
@@ -32,7 +32,7 @@ pub(crate) struct Machine {
     /// The ports on which requests through the endpoint must be answered without it; `None` where no proof is possible.
     pub(crate) required: Option<Vec<bool>>,
     /// Why the machine's last release was put off.
-    pub(crate) unproven: Option<String>,
+    pub(crate) proof_failure: Option<String>,
     /// The pauses between releases that were put off.
     pub(crate) proofs: Attempts,
     /// Since when other machines have served in its place without interruption.
@@ -45,8 +45,8 @@ pub(crate) struct Machine {
     pub(crate) unclear: Option<Instant>,
     pub(crate) gates: GateDecisions,
     /// The admission gate of the machine has been open.
-    pub(crate) offered: bool,
-    pub(crate) server_wanted: bool,
+    pub(crate) was_open: bool,
+    pub(crate) needs_server_read: bool,
 }
 
 impl Machine {
@@ -56,20 +56,20 @@ impl Machine {
             slots: vec![Slot::default(); ports],
             probe: Probe::default(),
             waiting_since: None,
-            hook_gone: None,
+            hook_gone_since: None,
             stage: Stage::Serving,
             drained: None,
             reach: None,
             required: None,
-            unproven: None,
+            proof_failure: None,
             proofs: Attempts::default(),
             others_since: None,
             restoring: false,
             others: None,
             unclear: None,
             gates: GateDecisions::default(),
-            offered: false,
-            server_wanted: false,
+            was_open: false,
+            needs_server_read: false,
         }
     }
 
@@ -87,7 +87,7 @@ impl Machine {
     /// Whether Cluster API has admitted the machine, or may have done so since the gate opened. What the controller handed
     /// over may be older than the admission.
     pub(crate) fn may_be_admitted(&self) -> bool {
-        self.want.admitted || self.offered
+        self.want.admitted || self.was_open
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Slot {
     /// created.
     pub(crate) foreign: Option<usize>,
     /// More than one member has its name and address.
-    pub(crate) twins: bool,
+    pub(crate) has_duplicates: bool,
     /// This process has seen the member in this load balancer.
     pub(crate) was_seen: bool,
     /// Reads in a row without the member.

@@ -110,7 +110,7 @@ pub(crate) fn may_enable(state: &State, place: MemberPlace<'_>, now: &Now) -> bo
         || serving::is_known_to_be_up(state, place.machine, now)
         || serving::any_release_is_open(state)
         || others_in_service(state, place) == InService::None
-        || serving::none_is_reached(state, place.port)
+        || serving::no_machine_is_reached(state, place.port)
         || is_enabled_elsewhere(state, place)
 }
 
@@ -202,8 +202,8 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 port,
                 ..
             } = place;
-            if matches!(machine.gates.finalizer, GateDecision::Held(cause) if cause.is_a_stop())
-                || matches!(machine.gates.release, GateDecision::Held(cause) if cause.is_a_stop())
+            if matches!(machine.gates.finalizer, GateDecision::Held(cause) if cause.forbids_writes())
+                || matches!(machine.gates.release, GateDecision::Held(cause) if cause.forbids_writes())
             {
                 return None;
             }

@@ -254,7 +254,7 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
     for machine in state.machines.values() {
         at(word(&machine.want.operator));
         at(machine
-            .hook_gone
+            .hook_gone_since
             .and_then(|gone| gone.checked_add(SOON_GONE)));
         at(machine
             .drained

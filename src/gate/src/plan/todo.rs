@@ -82,7 +82,7 @@ pub(crate) fn places(state: &State) -> impl Iterator<Item = (MemberPlace<'_>, &P
                         slot,
                     };
                     let free = port.ambiguous.is_none()
-                        && !slot.twins
+                        && !slot.has_duplicates
                         && pool.state.provisioning == ProvisioningStatus::Active;
                     free.then_some((place, &pool.id))
                 })

@@ -55,7 +55,7 @@ pub fn is_call_wanted(state: &State) -> bool {
 fn is_operation_wanted(state: &State, machine: &Machine, port: u16, operation: Operation) -> bool {
     let is_stopped = [machine.gates.release, machine.gates.finalizer]
         .iter()
-        .any(|gate| matches!(gate, GateDecision::Held(cause) if cause.is_a_stop()));
+        .any(|gate| matches!(gate, GateDecision::Held(cause) if cause.forbids_writes()));
     !machine.want.paused
         && match operation {
             Operation::Drain => !is_stopped && serving::is_leaving(machine),
@@ -63,7 +63,7 @@ fn is_operation_wanted(state: &State, machine: &Machine, port: u16, operation: O
                 !is_stopped
                     && (serving::is_not_needed(state, machine) || is_broken(state, machine, port))
             }
-            Operation::Create | Operation::Replace | Operation::Adopt | Operation::Enable => {
+            Operation::Create | Operation::Replace | Operation::Enable => {
                 !serving::is_not_needed(state, machine)
             }
             Operation::Restore | Operation::Repair => true,

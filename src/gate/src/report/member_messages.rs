@@ -41,7 +41,7 @@ pub(crate) fn foreign(state: &State, machine: &Machine, number: u16) -> String {
     let Some((port, slot, member)) = found else {
         return member_class(number, Class::Foreign);
     };
-    if slot.twins {
+    if slot.has_duplicates {
         return format!(
             "More than one member of port {number} has the machine's name and address, so capo-rs writes nothing"
         );

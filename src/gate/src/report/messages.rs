@@ -178,7 +178,7 @@ pub(crate) fn cause(
         GateCause::Unproven => format!(
             "Its member was put back in service, because {}. The next attempt follows within minutes",
             machine
-                .and_then(|(_, machine)| machine.unproven.as_deref())
+                .and_then(|(_, machine)| machine.proof_failure.as_deref())
                 .unwrap_or_default()
         ),
         GateCause::Proving => "Requests through the endpoint are made without it".to_owned(),

@@ -168,7 +168,7 @@ fn machine_finding(
             &messages::while_held(state),
         ),
         finalizer: shown(gates.finalizer, gates.finalizer_since, ""),
-        server_wanted: machine.server_wanted,
+        needs_server_read: machine.needs_server_read,
     }
 }
 

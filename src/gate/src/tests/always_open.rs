@@ -149,7 +149,7 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
         said(&mut world(), |state| {
             let machine = state.machines.get_mut(&machine_name(1)).unwrap();
             machine.want.admitted = admitted;
-            machine.offered = offered;
+            machine.was_open = offered;
             for slot in &mut machine.slots {
                 slot.member = None;
             }

@@ -272,7 +272,10 @@ impl World {
                 let at = (self.now - self.start).as_secs_f64();
                 self.log.push_back(format!(
                     "{at:9.2} {name}: {:?} | {:?} | {:?} wanted={}",
-                    machine.admission, machine.release, machine.finalizer, machine.server_wanted
+                    machine.admission,
+                    machine.release,
+                    machine.finalizer,
+                    machine.needs_server_read
                 ));
             }
             self.tally.holds += u32::from(machine.release.is_held());
@@ -284,7 +287,7 @@ impl World {
                 self.tally.admissions += 1;
                 todo.push((2_000, Todo::Admit(name.clone())));
             }
-            if machine.server_wanted {
+            if machine.needs_server_read {
                 todo.push((200, Todo::ReadServer(name.clone())));
             }
             if machine.release.is_open() && matches!(node.want.deletion, Deletion::AtHook { .. }) {

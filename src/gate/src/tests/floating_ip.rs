@@ -215,7 +215,7 @@ fn a_machine_whose_server_is_gone_is_released_without_a_proof() {
                 expected,
                 "{server:?} {now} {holder:?}"
             );
-            assert_eq!(finding.server_wanted, wanted, "{server:?} {now}");
+            assert_eq!(finding.needs_server_read, wanted, "{server:?} {now}");
         }
     }
 }

@@ -123,7 +123,7 @@ fn the_last_one_may_go_where_it_serves_no_client_or_its_gate_is_open() {
             member(state, 1, 0).provisioning = provisioning;
             let machine = machine(state, 1);
             machine.want.admitted = false;
-            machine.offered = false;
+            machine.was_open = false;
         })
     };
     assert!(never_admitted(ProvisioningStatus::Error));
@@ -150,7 +150,7 @@ fn others_serve_every_port_or_the_one_that_lacks_is_named() {
             Others::None(8132, Lack::NoMember),
         ),
         (
-            |state, _| machine(state, 2).slots[1].twins = true,
+            |state, _| machine(state, 2).slots[1].has_duplicates = true,
             Others::None(8132, Lack::NoMember),
         ),
         (
@@ -296,7 +296,7 @@ fn a_server_is_read_again_well_before_its_read_is_too_old_to_decide_on() {
         let (mut state, now) = state();
         machine(&mut state, 1).want.server.read_at = age.map(|age| ago(&now, age));
         let machine = state.machines.get(&machine_name(1)).unwrap();
-        let wants = serving::wants_server(machine, &now);
+        let wants = serving::needs_server_read(machine, &now);
         (wants, serving::server_is_recent(machine, &now))
     };
     let (due, recent) = (Duration::from_secs(40), Duration::from_mins(1));

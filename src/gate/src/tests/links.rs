@@ -65,7 +65,7 @@ fn a_name_decides_before_an_address() {
         let slot = &machine(&mut state, 1).slots[0];
         assert_eq!(slot.member.is_some(), owner == Owner::Ours, "case {case}");
         assert_eq!(slot.foreign.is_some(), at_address, "case {case}");
-        assert!(!slot.twins);
+        assert!(!slot.has_duplicates);
     }
     // For a machine without an address, every member of its port with its name is its own, and no other member is.
     let mut nowhere = linked(|state| {
@@ -78,13 +78,13 @@ fn a_name_decides_before_an_address() {
 
 #[test]
 fn two_members_of_one_machine_are_noticed_and_a_refusal_ends_with_the_member() {
-    let mut twins = linked(|state| {
+    let mut linked_twice = linked(|state| {
         let mut twin = member(state, 1, 0).clone();
         twin.id = "twin".into();
         state.ports[0].members.push(twin);
     });
-    assert!(machine(&mut twins, 1).slots[0].twins);
-    assert!(!machine(&mut twins, 1).slots[1].twins);
+    assert!(machine(&mut linked_twice, 1).slots[0].has_duplicates);
+    assert!(!machine(&mut linked_twice, 1).slots[1].has_duplicates);
     let refusal = || {
         Some(Refusal {
             class: FailureClass::Quota,

@@ -160,7 +160,7 @@ fn an_admitted_one_is_made_anew_after_a_push_beside_one_that_serves() {
     assert_eq!(
         tried(|state| {
             let machine = machine(state, 1);
-            (machine.want.admitted, machine.offered) = (false, true);
+            (machine.want.admitted, machine.was_open) = (false, true);
         }),
         Done::Anew
     );
@@ -177,7 +177,7 @@ fn an_admitted_one_is_made_anew_after_a_push_beside_one_that_serves() {
 }
 
 fn never_admitted(machine: &mut Machine) {
-    (machine.want.admitted, machine.offered) = (false, false);
+    (machine.want.admitted, machine.was_open) = (false, false);
 }
 
 #[test]

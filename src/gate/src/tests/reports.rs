@@ -112,7 +112,7 @@ fn each_state_of_a_member_has_its_sentence() {
             "It is stuck: nothing but Octavia's operator can free a PENDING load balancer",
         ),
         (
-            |state, _| machine(state, 1).slots[1].twins = true,
+            |state, _| machine(state, 1).slots[1].has_duplicates = true,
             "More than one member has its name",
         ),
         (
@@ -138,7 +138,7 @@ fn each_state_of_a_member_has_its_sentence() {
     let never_admitted = |state: &mut State| {
         fails(state);
         machine(state, 1).want.admitted = false;
-        machine(state, 1).offered = false;
+        machine(state, 1).was_open = false;
     };
     let made_again = "Octavia failed to apply it; it is being recreated";
     assert_eq!(message(|state, _| never_admitted(state)), made_again);
@@ -206,7 +206,10 @@ fn a_member_of_no_machine_is_reported_with_what_becomes_of_it() {
             Owner::Gone,
             "Its machine is not known; it is removed once Kubernetes confirms that the machine is absent",
         ),
-        (Owner::Stranger, "capo-rs did not create it and does not change it"),
+        (
+            Owner::Stranger,
+            "capo-rs did not create it and does not change it",
+        ),
     ] {
         let text = message(|state, _| {
             member(state, 1, 1).owner = owner;

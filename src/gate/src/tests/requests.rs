@@ -184,7 +184,7 @@ fn is_not_known_to_be_up(state: &mut State) {
 
 #[test]
 fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
-    use Operation::{Adopt, Create, Delete, Drain, Enable, Repair, Replace, Restore};
+    use Operation::{Create, Delete, Drain, Enable, Repair, Replace, Restore};
     let all = |change: fn(&mut State)| {
         let wanted = |operation: &Operation| {
             wanted(write_of(*operation), |state| {
@@ -195,10 +195,10 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
         let operations = Operation::ALL.into_iter();
         operations.filter(wanted).collect::<Vec<_>>()
     };
-    let stays = [Create, Replace, Adopt, Restore, Repair, Enable];
+    let stays = [Create, Replace, Restore, Repair, Enable];
     assert_eq!(all(|_| ()), stays);
     // A newcomer is enabled only while there is a reason to enable it.
-    let disabled = [Create, Replace, Adopt, Restore, Repair];
+    let disabled = [Create, Replace, Restore, Repair];
     assert_eq!(all(is_not_known_to_be_up), disabled);
     let and_no_other_one_serves = |state: &mut State| {
         is_not_known_to_be_up(state);
@@ -210,7 +210,7 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
         member(state, 1, 0).provisioning = ProvisioningStatus::Error;
         machine(state, 1).restoring = true;
     };
-    let replaced = [Create, Delete, Replace, Adopt, Restore, Repair, Enable];
+    let replaced = [Create, Delete, Replace, Restore, Repair, Enable];
     assert_eq!(all(broken), replaced);
     let of_another_port = |state: &mut State| {
         member(state, 1, 1).provisioning = ProvisioningStatus::Error;
@@ -238,10 +238,7 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
     };
     assert_eq!(all(held), [Delete, Drain, Restore, Repair]);
     let called_off = |state: &mut State| machine(state, 1).restoring = true;
-    assert_eq!(
-        all(called_off),
-        [Create, Replace, Adopt, Restore, Repair, Enable]
-    );
+    assert_eq!(all(called_off), [Create, Replace, Restore, Repair, Enable]);
     assert_eq!(
         all(|state| machine(state, 1).want.deletion = UNHOOKED),
         [Delete, Drain, Restore, Repair]
@@ -253,7 +250,7 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
         };
         machine(state, 1).others = Some(Others::None(6443, Lack::Leaving));
     };
-    let needed = [Create, Replace, Adopt, Drain, Restore, Repair, Enable];
+    let needed = [Create, Replace, Drain, Restore, Repair, Enable];
     assert_eq!(all(last), needed);
 }
 

@@ -340,7 +340,7 @@ fn the_worker_steps_when_something_is_due() {
             SECOND * 9,
         ),
         (
-            |state, now| machine(state, 1).hook_gone = Some(ago(now, SECOND)),
+            |state, now| machine(state, 1).hook_gone_since = Some(ago(now, SECOND)),
             SECOND * 29,
         ),
         (

@@ -139,7 +139,7 @@ fn places_of_machines() {
         member("ACTIVE", Owner::Ours, &[]),
         member("ERROR", Owner::Ours, &[]),
     ];
-    for (found, foreign, twins, class) in [
+    for (found, foreign, has_duplicates, class) in [
         (None, None, false, Class::Missing),
         (Some(0), None, false, Class::Active),
         (Some(1), None, false, Class::Error),
@@ -151,12 +151,12 @@ fn places_of_machines() {
         let slot = Slot {
             member: found,
             foreign,
-            twins,
+            has_duplicates,
             ..Slot::default()
         };
         let span = Duration::from_mins(1);
         let class_found = classify::slot(&slot, &port, span);
-        assert_eq!(class_found, class, "{found:?} {foreign:?} {twins}");
+        assert_eq!(class_found, class, "{found:?} {foreign:?} {has_duplicates}");
     }
 }
 

@@ -306,12 +306,12 @@ fn ages(state: &mut State, clock: Clock) {
         machine.proofs.made = machine.proofs.made.min(4);
         clock.maybe(&mut machine.others_since, UNPROVEN);
         // Only texts use this value.
-        machine.unproven = None;
+        machine.proof_failure = None;
         if let Some(since) = &mut machine.waiting_since {
             clock.stamp(since, WARNED);
         }
         clock.maybe(&mut machine.drained, 0);
-        clock.maybe(&mut machine.hook_gone, WARNED);
+        clock.maybe(&mut machine.hook_gone_since, WARNED);
         clock.maybe(&mut machine.unclear, WARNED);
         machine.others = None;
         // Only texts and metrics use these values.

@@ -150,7 +150,7 @@ fn it_is_noted_when_our_hook_was_gone_and_forgotten_when_it_is_back() {
     machine(&mut state, 1).want.deletion = AFTER_HOOK;
     evaluate(&mut state, &now, &mut Vec::new());
     let gone = now.instant;
-    assert_eq!(machine(&mut state, 1).hook_gone, Some(gone));
+    assert_eq!(machine(&mut state, 1).hook_gone_since, Some(gone));
     assert!(machine(&mut state, 1).others.is_some());
     assert!(!state.reads.health_wanted);
     now.instant = gone + STEP;
@@ -158,11 +158,11 @@ fn it_is_noted_when_our_hook_was_gone_and_forgotten_when_it_is_back() {
     assert!(!state.reads.health_wanted);
     now.instant = gone + SOON_GONE;
     evaluate(&mut state, &now, &mut Vec::new());
-    assert_eq!(machine(&mut state, 1).hook_gone, Some(gone));
+    assert_eq!(machine(&mut state, 1).hook_gone_since, Some(gone));
     assert!(state.reads.health_wanted);
     machine(&mut state, 1).want.deletion = AT_HOOK;
     evaluate(&mut state, &now, &mut Vec::new());
-    assert_eq!(machine(&mut state, 1).hook_gone, None);
+    assert_eq!(machine(&mut state, 1).hook_gone_since, None);
 }
 
 fn bypass(machine: &mut Machine, now: &Now) {
@@ -216,19 +216,19 @@ fn a_pause_leaves_a_release_as_it_is_except_for_the_last_proof() {
 fn a_machine_that_was_called_admissible_once_counts_as_admitted() {
     let offered = |change: fn(&mut State)| {
         first(|state, _| {
-            machine(state, 1).offered = false;
+            machine(state, 1).was_open = false;
             machine(state, 1).want.admitted = false;
             change(state);
         })
     };
-    assert!(offered(|_| ()).offered);
+    assert!(offered(|_| ()).was_open);
     let held = offered(|state| member(state, 1, 0).provisioning = ProvisioningStatus::Error);
-    assert!(!held.offered && !held.gates.admission.is_open());
+    assert!(!held.was_open && !held.gates.admission.is_open());
     let kept = offered(|state| {
-        machine(state, 1).offered = true;
+        machine(state, 1).was_open = true;
         member(state, 1, 0).provisioning = ProvisioningStatus::Error;
     });
-    assert!(kept.offered);
+    assert!(kept.was_open);
 }
 
 #[test]

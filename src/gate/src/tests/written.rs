@@ -193,7 +193,7 @@ fn the_answer_to_a_write_of_a_member_has_its_detail_or_the_list_is_read() {
 
 #[test]
 fn a_write_of_a_member_is_noted_with_what_it_changes() {
-    use Operation::{Adopt, Create, Delete, Drain, Enable, Repair, Replace, Restore};
+    use Operation::{Create, Delete, Drain, Enable, Repair, Replace, Restore};
     for operation in Operation::ALL {
         let (mut state, now) = before();
         let earlier = now.instant;
@@ -206,7 +206,7 @@ fn a_write_of_a_member_is_noted_with_what_it_changes() {
         accepted(&mut state, &write, None, earlier, &now, Written::default());
         let slot = &machine(&mut state, 1).slots[1];
         assert_eq!(slot.refusal, None, "{operation:?}");
-        let creates = matches!(operation, Create | Replace | Adopt);
+        let creates = matches!(operation, Create | Replace);
         assert_eq!(slot.posted, creates.then_some((earlier, operation)));
         let is_deleted = !creates && operation != Restore;
         assert_eq!(slot.deleted.is_some(), is_deleted, "{operation:?}");
@@ -216,7 +216,7 @@ fn a_write_of_a_member_is_noted_with_what_it_changes() {
             // The attempts that were counted until now were refusals.
             Create => 0,
             Delete | Repair | Restore => 2,
-            Replace | Adopt | Drain | Enable => 1,
+            Replace | Drain | Enable => 1,
         };
         assert_eq!(slot.attempts.made, made, "{operation:?}");
         let deletions = match operation {

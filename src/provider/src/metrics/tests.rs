@@ -107,7 +107,7 @@ fn a_held_gate_has_its_reason_and_time() {
         admission,
         release: Gate::NOT_ASKED,
         finalizer: Gate::NOT_ASKED,
-        server_wanted: false,
+        needs_server_read: false,
     };
     let later = Timestamp::from_second(100).unwrap();
     let text = rendered(Findings {

@@ -225,7 +225,7 @@ fn machine_differs(old: &MachineFinding, new: &MachineFinding) -> bool {
         || old.admission != new.admission
         || old.release != new.release
         || old.finalizer != new.finalizer
-        || new.server_wanted && !old.server_wanted
+        || new.needs_server_read && !old.needs_server_read
 }
 
 fn cluster_differs(old: &Findings, new: &Findings) -> bool {

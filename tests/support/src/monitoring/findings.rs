@@ -61,6 +61,6 @@ fn found(pending: bool) -> MachineFinding {
         },
         release: Gate::NOT_ASKED,
         finalizer: Gate::NOT_ASKED,
-        server_wanted: false,
+        needs_server_read: false,
     }
 }

@@ -78,7 +78,7 @@ fn run_with_reads_of_servers(world: &mut World, time: Duration) {
         world.run(SECOND.min(end - world.now));
         let machines = world.findings.machines.iter();
         let wanted: Vec<_> = machines
-            .filter(|(_, finding)| finding.server_wanted)
+            .filter(|(_, finding)| finding.needs_server_read)
             .map(|(name, _)| name.clone())
             .collect();
         for name in wanted {

@@ -133,7 +133,9 @@ impl Pass<'_> {
         self.findings = self.latest_findings(&cluster);
         self.wake_cluster(&cluster);
         // The finding may be older than the read that answered it.
-        if self.finding().is_some_and(|finding| finding.server_wanted)
+        if self
+            .finding()
+            .is_some_and(|finding| finding.needs_server_read)
             && self.observed_server().is_due(Instant::now())
             && self.related.server.is_some()
             && self.context.servers.observations.want(&self.name)

@@ -24,7 +24,7 @@ fn findings(members: &[(&str, &str)], admission: Option<Gate>) -> Findings {
             admission,
             release: Gate::NOT_ASKED,
             finalizer: Gate::NOT_ASKED,
-            server_wanted: false,
+            needs_server_read: false,
         };
         (ObjectName::new("n", "m"), finding)
     });

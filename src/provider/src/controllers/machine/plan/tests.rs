@@ -28,7 +28,7 @@ fn finding(gate: &Gate) -> MachineFinding {
         admission: gate.clone(),
         release: gate.clone(),
         finalizer: gate.clone(),
-        server_wanted: false,
+        needs_server_read: false,
     }
 }
 
