@@ -29,7 +29,7 @@ fn metrics_and_the_command_line_have_a_word_for_everything() {
     assert_eq!(
         operations,
         [
-            "create", "delete", "replace", "adopt", "drain", "restore", "repair", "enable"
+            "create", "delete", "replace", "drain", "restore", "repair", "enable"
         ]
     );
     let gates = [GateName::Admission, GateName::Release, GateName::Finalizer];

@@ -1,6 +1,7 @@
-//! The way of `allowedAddressPairs` that were changed later, from a machine or its template to the ports of its server.
-//! A template's controller notes its pairs on the machines cloned from it, under the annotation that CAPO uses; a
-//! machine's controller notes the result on its `OpenStackServer`, whose spec never changes. Pure.
+//! Carries changes of `allowedAddressPairs` that were made after the creation from a machine or its template to the
+//! ports of the machine's server. A template's controller writes the template's pairs into an annotation of each
+//! machine cloned from it; CAPO uses the same annotation. A machine's controller writes the result into an annotation
+//! of its `OpenStackServer`, because the spec of that object never changes. The functions are pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -9,29 +10,31 @@ use capo_api::{
     v1beta2::{AddressPair, OpenStackMachine, PortOpts},
 };
 
-/// Annotation of an `OpenStackMachine`: the pairs of each port in its template, as it was changed later. CAPO's.
+/// Annotation of an `OpenStackMachine`: the present pairs of each port in the machine's template. The name is CAPO's.
 pub(super) const OF_TEMPLATE: &str = "infrastructure.cluster.x-k8s.io/osmt-allowed-address-pairs";
 
-/// Annotation of an `OpenStackServer`: the pairs that each of its ports is to have in place of those in the spec.
+/// Annotation of an `OpenStackServer`: the pairs that each of its ports should have in place of those in the spec.
 pub(super) const OF_MACHINE: &str = "infrastructure.cluster.x-k8s.io/allowed-address-pairs";
 
-/// The pairs of each port.
+/// The address pairs of each port, in the order of the ports.
 pub(super) type PortPairs = Vec<Vec<AddressPair>>;
 
-/// The pairs of these ports.
+/// Returns the address pairs in the spec of each port.
 pub(super) fn of_ports(ports: &[PortOpts]) -> PortPairs {
     let pairs = ports.iter().map(|port| port.allowed_address_pairs.clone());
     pairs.collect()
 }
 
-/// The address pairs in an annotation; `None` where there is none or it can't be parsed, in which case it is written again.
+/// Reads the address pairs from an annotation. `None` means that the annotation is absent or can't be parsed; in both
+/// cases the controller writes it again.
 pub(super) fn noted(metadata: &ObjectMeta, key: &str) -> Option<PortPairs> {
     let text = metadata.annotations.as_ref()?.get(key)?;
     let ports: Vec<Option<Vec<AddressPair>>> = serde_json::from_str(text).ok()?;
     Some(ports.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// The annotation's text. Go writes an empty list as null, and CAPO compares texts.
+/// Returns the text of the annotation. A port without pairs is written as `null`, as Go writes an empty list, because
+/// CAPO compares the texts.
 pub(super) fn text(ports: &PortPairs) -> String {
     let ports: Vec<Option<&Vec<AddressPair>>> = ports
         .iter()
@@ -40,7 +43,8 @@ pub(super) fn text(ports: &PortPairs) -> String {
     serde_json::to_string(&ports).unwrap_or_default()
 }
 
-/// What a template's pass notes on a machine cloned from it, if anything: nothing where the machine was made with these pairs.
+/// Returns the annotation that a pass over a template writes to a machine cloned from it. `None` means that the machine
+/// has these pairs already, by its annotation or by its spec.
 pub(super) fn to_note_on_machine(
     template: &PortPairs,
     machine: &OpenStackMachine,
@@ -53,8 +57,8 @@ pub(super) fn to_note_on_machine(
     (current != *template).then(|| text(template))
 }
 
-/// The pairs that the ports of a machine's server are to have. Where the machine's own were changed since its server was made, they count;
-/// else those that its template has now.
+/// Returns the pairs that the ports of a machine's server should have. If the machine's own pairs were changed after
+/// the server was created, those count; otherwise the present pairs of its template count.
 pub(super) fn of_machine(machine: &OpenStackMachine, server: &OpenStackServer) -> PortPairs {
     let of_template = noted(&machine.metadata, OF_TEMPLATE).unwrap_or_default();
     let mut wanted = of_ports(&server.spec.ports);
@@ -68,7 +72,7 @@ pub(super) fn of_machine(machine: &OpenStackMachine, server: &OpenStackServer) -
     wanted
 }
 
-/// The pairs that the ports of a server are to have, as its own controller sees it.
+/// Returns the pairs that the ports of a server should have, from the server's own annotation and spec.
 pub(super) fn of_server(server: &OpenStackServer) -> PortPairs {
     let later = noted(&server.metadata, OF_MACHINE).unwrap_or_default();
     let mut wanted = of_ports(&server.spec.ports);

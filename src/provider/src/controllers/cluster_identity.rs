@@ -1,6 +1,6 @@
-//! The `OpenStackClusterIdentity`: whether its Secret exists and its clouds.yaml can be used. No part of the content is
-//! reported, and nothing is sent to OpenStack. Secrets are not watched, so a change is seen
-//! within the sync period, and within half a minute while something is wrong.
+//! The controller of `OpenStackClusterIdentity`. It checks whether the Secret exists and whether its clouds.yaml can be
+//! used. It reports no part of the Secret's content, and sends nothing to OpenStack. Secrets are not watched, so a
+//! change is noticed within the sync period, and within half a minute while something is wrong.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(super) fn pass(
     .boxed()
 }
 
-/// Reads what the credentials are made of, as an object that uses them would.
+/// Checks the Secret in the same way as an object that uses the identity does.
 async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> StepResult<()> {
     if let Some(selector) = &spec.namespace_selector {
         Selector::try_from(selector.clone()).map_err(|_| {
@@ -83,7 +83,7 @@ async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> StepRe
     })
 }
 
-/// The condition Ready, and who may use an identity that has no `namespaceSelector`.
+/// The condition Ready. Its message says which namespaces may use an identity without a `namespaceSelector`.
 fn ready(spec: &OpenStackClusterIdentitySpec, default: ClusterIdentityDefault) -> ConditionState {
     let mut ready = ConditionState::met(Reason::Ready);
     if spec.namespace_selector.is_none() {

@@ -1,5 +1,5 @@
-//! The `OpenStackClusterTemplate`. Cluster API copies its spec, and this controller creates nothing for it. It only reports that it has
-//! observed the template, so that tools which wait for that can continue.
+//! The controller of `OpenStackClusterTemplate`. Cluster API copies the template's spec, and this controller creates
+//! nothing for it. It only reports that it has observed the template, so that tools which wait for that can continue.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What every pass uses: what all controllers share, and what each of them remembers.
+//! The state that every pass uses: what all controllers share, and what each controller remembers.
 
 use std::ops::Deref;
 
@@ -12,7 +12,7 @@ use crate::reconcile::{
 use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 
-/// What every pass uses. There is one per process.
+/// The state that every pass uses. A process has one context.
 pub struct Context {
     /// What all controllers share.
     pub shared: SharedContext,
@@ -26,13 +26,13 @@ pub struct Context {
     pub(super) servers: server::ServerCaches,
     /// What the machine template controller has looked up.
     pub(super) machine_templates: ObjectCache<machine_template::LookedUp>,
-    /// Asks the machine's controller whether a server may be deleted.
+    /// Checks with the machine controller whether a server may be deleted.
     pub(super) ensure_server_may_be_deleted: ServerGate,
     /// The objects that need a pass.
     pub(super) queues: Queues,
 }
 
-/// Returns `Ok` when the server of the machine of this name may be deleted.
+/// Returns `Ok` if the server of the machine with this name may be deleted.
 pub(super) type ServerGate =
     for<'a> fn(&'a ObjectName, &'a Context) -> BoxFuture<'a, StepResult<()>>;
 

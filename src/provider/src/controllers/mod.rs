@@ -1,4 +1,5 @@
-//! The controllers make OpenStack match the objects. A pass observes, validates, plans, acts and reports, and never waits.
+//! The controllers make OpenStack match the Kubernetes objects. A pass observes, validates, plans, acts and reports,
+//! and never waits.
 
 mod address_pairs;
 pub mod cluster;

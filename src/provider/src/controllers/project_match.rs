@@ -1,4 +1,5 @@
-//! Whether the project of a server's credentials is the one that its cluster's objects are in.
+//! Finds out whether the project of a server's credentials is the one that contains the OpenStack objects of its
+//! cluster.
 
 use std::sync::Arc;
 
@@ -15,32 +16,35 @@ use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use capo_api::v1beta2::{IdentityRef, OpenStackCluster};
 use capo_core::{ObjectName, Reason, ids::ProjectId};
 
-/// The id of the project that a cluster's objects are in.
+/// The annotation of an `OpenStackCluster` with the id of the project that contains the cluster's OpenStack objects.
 pub(crate) const PROJECT_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/openstack-project";
 
-/// Whether `project` was found to be that of a cluster's objects. In any other one the absence of a server says nothing
-/// about the server. Before the first pass over the cluster no project is known to be the cluster's.
+/// Whether `project` was found to be that of the cluster's objects. In another project the absence of a server says
+/// nothing about the server. Before the first pass over the cluster, no project is known to be the cluster's.
 pub(super) fn is_verified(context: &Context, cluster: &Cluster, project: &ProjectId) -> bool {
     own_project(context, cluster).is_some_and(|(_, own)| own.as_ref() == Some(project))
 }
 
-/// Whether a project is the one that a cluster's objects are in.
+/// Whether a project is the one that contains a cluster's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProjectMatch {
-    /// It is, or nothing shows that it is another one.
+    /// The project is the cluster's, or nothing shows that it is another one.
     Own,
-    /// It is not known to be, and the server has credentials of its own: what was created for it is in their project. An
-    /// absence there is no evidence for the gates.
+    /// The project is not known to be the cluster's, and the server has credentials of its own, so the objects that
+    /// were created for it are in their project. The absence of a server there does not open a gate.
     OwnCredentials,
-    /// It is not. Nothing is deleted there, and an absence there is no evidence.
+    /// The project is not the cluster's. Nothing is deleted there, and the absence of a server there does not open a
+    /// gate.
     Elsewhere,
-    /// This process has not found it out yet. What exists there may be deleted; what is absent there counts as unknown.
+    /// This process does not know yet whether the project is the cluster's. What exists there may be deleted; what is
+    /// absent there counts as unknown.
     Unknown,
 }
 
-/// Whether `project`, to which `identity` leads for a server, is that of a cluster's objects, by its annotation or the last
-/// pass over the cluster. Without the annotation a failed verification is known from the status after a restart, and a
-/// successful one is not: the credentials may be others since.
+/// Decides whether `project`, the project of a server's credentials `identity`, is that of the cluster's objects. The
+/// annotation of the `OpenStackCluster` or the last pass over it says which project that is. If there is neither, a
+/// failed verification is still known after a restart, because the status shows it. A successful one is not, because
+/// the credentials may have changed since.
 pub(super) fn project_match(
     context: &Context,
     cluster: &Cluster,
@@ -69,12 +73,13 @@ pub(super) fn project_match(
     }
 }
 
-/// Whether both lead to the same project. The regions of a cloud share their projects.
+/// Whether both references lead to the same project. The region is not compared, because the regions of a cloud share
+/// their projects.
 fn are_same_credentials(one: &IdentityRef, other: &IdentityRef) -> bool {
     (&one.type_, &one.name, &one.cloud_name) == (&other.type_, &other.name, &other.cloud_name)
 }
 
-/// Whether no pass acts on the object, so that none ever verifies its project.
+/// Whether passes over the object change nothing, so that none of them verifies its project.
 fn has_no_passes(object: &OpenStackCluster) -> bool {
     [
         MANAGED_BY_ANNOTATION,
@@ -85,7 +90,8 @@ fn has_no_passes(object: &OpenStackCluster) -> bool {
     .any(|annotation| has_annotation(&object.metadata, annotation))
 }
 
-/// The `OpenStackCluster` of a Cluster, where it exists, and the project that is known to be that of its objects.
+/// The `OpenStackCluster` of a Cluster, if it exists, and the project that is known to be that of the cluster's
+/// objects.
 fn own_project(
     context: &Context,
     cluster: &Cluster,
@@ -100,7 +106,7 @@ fn own_project(
     Some((object, own))
 }
 
-/// The id that the annotation of the `OpenStackCluster` records.
+/// The project id in the annotation of the `OpenStackCluster`.
 pub(super) fn recorded(object: &OpenStackCluster) -> Option<ProjectId> {
     let id = object.annotations().get(PROJECT_ANNOTATION)?;
     Some(id.as_str().into())

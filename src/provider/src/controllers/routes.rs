@@ -1,4 +1,5 @@
-//! What other controllers depend on of each watched object, and which passes a change of it starts.
+//! The parts of each watched object on which other controllers depend, and the passes that a change of the object
+//! starts.
 
 use std::hash::{DefaultHasher, Hash};
 
@@ -54,7 +55,7 @@ pub(super) fn hash_our_cluster(cluster: &OpenStackCluster, hasher: &mut DefaultH
     }
 }
 
-/// Hashes the parts of an `OpenStackServer` on which its machine depends: its whole status without times.
+/// Hashes the parts of an `OpenStackServer` on which its machine depends: its whole status except for times.
 pub(super) fn hash_our_server(server: &OpenStackServer, hasher: &mut DefaultHasher) {
     hash_meta(&server.metadata, hasher);
     if let Some(status) = &server.status {
@@ -152,7 +153,7 @@ pub(super) fn our_server_route(server: &OpenStackServer) -> Route {
         .into_iter()
         .find(|owner| owner.kind == "OpenStackCluster");
     let related = match owner {
-        // It is the bastion of this cluster.
+        // The server is the bastion of this cluster.
         Some(owner) => Target::Cluster(ObjectName::new(&name.namespace, &owner.name)),
         None => Target::Machine(name.clone()),
     };

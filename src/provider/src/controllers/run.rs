@@ -34,24 +34,24 @@ use capo_api::{
 use capo_core::ObjectName;
 use capo_openstack::Clouds;
 
-/// What the controllers need from the manager.
+/// What the controllers get from the manager.
 pub struct Parts {
     /// The Kubernetes API of the management cluster. The client itself should retry little or not at all, because every
     /// pass is repeated anyway.
     pub client: Client,
-    /// Sign-ins and budgets.
+    /// The OpenStack sessions and request budgets.
     pub clouds: Clouds,
-    /// The load balancers' workers.
+    /// The workers of the load balancers.
     pub tracker: Tracker,
     /// The options of this manager.
     pub settings: Settings,
-    /// Metrics.
+    /// The observer that fills the metrics.
     pub observer: Arc<dyn PassObserver>,
-    /// Called once every kind was listed completely.
+    /// A function that is called once every kind was listed completely.
     pub synced: Box<dyn FnOnce(&Stores) + Send>,
 }
 
-/// Runs the controllers of every kind until `shutdown`; passes under way then have a moment to end.
+/// Runs the controllers of every kind until `shutdown`. Running passes may then continue for a short time.
 pub async fn run(parts: Parts, shutdown: CancellationToken) {
     let Parts {
         client,
@@ -144,7 +144,8 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
     futures::join!(follow, follow_checks, send_events, controllers);
 }
 
-/// Runs every controller, once all stores are complete: a pass that sees half of the Machines would decide wrongly.
+/// Runs every controller once all stores are complete, because a pass that sees only a part of the Machines would
+/// decide wrongly.
 async fn controllers(
     context: Arc<Context>,
     runner: Runner,
@@ -203,7 +204,7 @@ type Watches = (
     Watch<OpenStackServer>,
 );
 
-/// Follows every kind. Each hash covers what other controllers depend on.
+/// Runs the watch of every kind. The hash of each kind covers the parts on which other controllers depend.
 fn follow_all(
     (clusters, machines, our_clusters, our_machines, our_servers): Watches,
     caches: &server::ServerCaches,
@@ -256,7 +257,7 @@ fn enqueue(queues: Queues, stores: Stores, tracker: Tracker) -> impl Fn(&Target)
             }
         }
         Target::Machine(name) => {
-            // If the finalizer was removed by hand, the object is gone before its controller has seen the deletion.
+            // If a user removed the finalizer, the object vanished before its controller has seen the deletion.
             let key = ObjectRef::new(&name.name).within(&name.namespace);
             if stores.openstack_machines.get(&key).is_none() {
                 tracker.forget_machine(name);

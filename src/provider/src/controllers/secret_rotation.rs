@@ -1,5 +1,6 @@
-//! Notices Secrets with credentials that changed, so that objects with nothing else to do sign in with the new ones soon.
-//! Secrets are neither listed nor watched: the manager has no right to. Only their metadata is read, one Secret at a time.
+//! Notices changes of Secrets with credentials, so that objects with nothing else to do sign in with the new
+//! credentials soon. Secrets are neither listed nor watched, because the manager has no right to do so. Only the
+//! metadata of one Secret at a time is read.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,14 +19,15 @@ use capo_api::{
 };
 use capo_core::ObjectName;
 
-/// Who uses a Secret.
+/// The objects that use a Secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Users {
     clusters: Vec<ObjectName>,
     servers: Vec<ObjectName>,
 }
 
-/// Reads every Secret once a round until `shutdown`. The reads are spread over the round, so that they never come all at once.
+/// Reads every Secret once in `secret_check_period` until `shutdown`. The reads are spread over that time, so that they
+/// never come all at once.
 pub(super) async fn run(context: &Context, shutdown: CancellationToken) {
     loop {
         tokio::select! {
@@ -46,7 +48,7 @@ async fn round(context: &Context) {
     }
     for (secret, users) in secrets {
         tokio::time::sleep(pause).await;
-        // A read that failed shows nothing.
+        // A failed read shows nothing about the Secret.
         let Ok(present) = version_of(context, &secret).await else {
             continue;
         };
@@ -64,10 +66,10 @@ async fn round(context: &Context) {
     }
 }
 
-/// A read of a Secret has failed.
+/// The error of a failed read of a Secret.
 struct Unread;
 
-/// The present version of a Secret, which is `None` where it does not exist.
+/// The resource version of a Secret; `None` if the Secret does not exist.
 async fn version_of(context: &Context, secret: &ObjectName) -> Result<Option<String>, Unread> {
     let api: Api<Secret> = context.api(&secret.namespace);
     match tokio::time::timeout(Duration::from_secs(10), api.get_metadata_opt(&secret.name)).await {
@@ -76,7 +78,7 @@ async fn version_of(context: &Context, secret: &ObjectName) -> Result<Option<Str
     }
 }
 
-/// Every Secret that an object's credentials are in, with those objects.
+/// Every Secret that contains the credentials of an object, with the objects that use it.
 async fn users(context: &Context) -> BTreeMap<ObjectName, Users> {
     let mut shared: HashMap<String, Option<ObjectName>> = HashMap::new();
     let mut secrets: BTreeMap<ObjectName, Users> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Starts the controllers of kinds that no other controller depends on: templates, shared credentials, pools.
-//! Each has a watch and passes of its own, so that none of them keeps clusters and machines waiting.
+//! Starts the controllers of the kinds on which no other controller depends: templates, shared credentials and pools.
+//! Each has its own watch and its own passes, so that none of them delays clusters and machines.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use capo_core::ObjectName;
 /// A change of an object of one of these kinds.
 enum Event {
     Changed(ObjectName),
-    /// The object was deleted. It may exist again by now, and then only what was remembered of it is lost.
+    /// The object was deleted. If it was created again meanwhile, only the cached values of the new object are lost.
     Deleted(ObjectName),
 }
 
-/// The controller of a kind that no other controller depends on.
+/// The controller of a kind on which no other controller depends.
 struct SimpleController<K> {
     name: &'static str,
     pass: Pass<K, Context>,
     concurrency: u16,
-    /// Whether an object has a status of ours.
+    /// Whether an object has a status that capo-rs wrote.
     has_status: fn(&K) -> bool,
-    /// Forgets an object that is gone.
+    /// Removes the cached values of an object that does not exist any more.
     forget: fn(&Context, &ObjectName),
 }
 
@@ -53,8 +53,8 @@ pub(super) async fn run(context: Arc<Context>, runner: Runner) {
         &runner,
     );
     let pools = floating_ip_pool::run(context.clone(), runner.clone());
-    // CAPO reconciles neither of these two, so users have not put the label of --watch-filter on them. Two
-    // managers that both look at one of them write the same.
+    // CAPO does not reconcile these two kinds, so users have not put the label of `--watch-filter` on their objects. If
+    // two managers reconcile the same object, both write the same status.
     let cluster_templates = SimpleController {
         name: cluster_template::CONTROLLER,
         pass: cluster_template::pass,
@@ -121,7 +121,8 @@ where
             },
         );
         let passes = async move {
-            // An object that is not in the store yet would drop out of the queue.
+            // The passes start after the first complete list, because an object that is not in the store yet would be
+            // dropped from the queue.
             tokio::select! {
                 ready = store.wait_until_ready() => if ready.is_err() { return },
                 () = runner.shutdown.cancelled() => return,

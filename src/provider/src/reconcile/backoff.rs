@@ -20,14 +20,14 @@ const LONGEST_AUTH_PAUSE: Duration = Duration::from_secs(25);
 /// The longest Retry-After of OpenStack that is observed.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(15);
 
-/// The common result of an object's last passes.
+/// The result that an object's last passes have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Streak {
     Waits { reason: Reason, count: u32 },
     Failures { generation: i64, count: u32 },
 }
 
-/// One controller's counters of passes over an object that ended the same way.
+/// One controller's counters of consecutive passes over an object that ended in the same way.
 #[derive(Debug, Default)]
 pub(super) struct Backoff(Mutex<HashMap<ObjectName, Streak>>);
 

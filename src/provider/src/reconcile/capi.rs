@@ -14,7 +14,7 @@ pub const GROUP: &str = "cluster.x-k8s.io";
 /// The version at which capo-rs reads them.
 pub const VERSION: &str = "v1beta2";
 
-/// Label: the Cluster that an object belongs to.
+/// Label: the name of the Cluster that an object belongs to.
 pub const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// Label, presence only: the object belongs to a control-plane machine.
 pub const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -137,7 +137,7 @@ pub struct Machine {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSpec {
-    /// The Cluster to which it belongs.
+    /// The name of the Cluster to which the Machine belongs.
     #[serde(default, deserialize_with = "lenient")]
     pub cluster_name: String,
     /// The source of its boot data.
@@ -147,13 +147,13 @@ pub struct MachineSpec {
     #[serde(default, deserialize_with = "lenient")]
     pub infrastructure_ref: Option<ContractReference>,
     /// The provider id. Cluster API sets it once the infrastructure has reported `provisioned`. From then on the
-    /// machine is admitted.
+    /// machine counts as admitted.
     #[serde(default, rename = "providerID", deserialize_with = "lenient")]
     pub provider_id: Option<String>,
     /// The availability zone of the machine.
     #[serde(default, deserialize_with = "lenient")]
     pub failure_domain: Option<String>,
-    /// The Kubernetes version it runs.
+    /// The Kubernetes version of the Machine.
     #[serde(default, deserialize_with = "lenient")]
     pub version: Option<String>,
 }
@@ -171,7 +171,7 @@ pub struct Bootstrap {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
-    /// The Node it became.
+    /// The Node of the Machine.
     #[serde(default, deserialize_with = "lenient")]
     pub node_ref: Option<NodeReference>,
     /// Cluster API's conditions.

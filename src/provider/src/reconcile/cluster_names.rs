@@ -1,33 +1,34 @@
-//! Names and texts of OpenStack objects, the same as CAPO's, so that clusters made by it are found.
+//! The names and descriptions of a cluster's OpenStack objects. They are the same as CAPO's, so that objects created by
+//! CAPO are found.
 
 use capo_core::label_enum;
 
-/// The cluster resource name, `<namespace>-<Cluster>`, from which every other name is made.
+/// The cluster resource name, `<namespace>-<name of the Cluster>`, from which every other name is derived.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Names(String);
 
 impl Names {
-    /// For the Cluster `cluster` in `namespace`.
+    /// The names for the Cluster `cluster` in `namespace`.
     pub(crate) fn new(namespace: &str, cluster: &str) -> Self {
         Self(format!("{namespace}-{cluster}"))
     }
 
-    /// Network, subnet and router share one name.
+    /// The name that the network, the subnet and the router have in common.
     pub(crate) fn network(&self) -> String {
         format!("k8s-clusterapi-cluster-{}", self.0)
     }
 
-    /// The load balancer. Listeners, pools and members derive theirs from it.
+    /// The name of the load balancer. The names of listeners, pools and members are derived from it.
     pub(crate) fn load_balancer(&self) -> String {
         format!("{}-kubeapi", self.network())
     }
 
-    /// The security group of one kind of machine.
+    /// The name of the security group of one kind of machine.
     pub(crate) fn security_group(&self, role: Role) -> String {
         format!("k8s-cluster-{}-secgroup-{}", self.0, role.as_str())
     }
 
-    /// Description of subnet, router, load balancer and floating IP.
+    /// The description of subnet, router, load balancer and floating IP.
     pub(crate) fn description(&self) -> String {
         format!(
             "Created by cluster-api-provider-openstack cluster {}",
@@ -36,11 +37,12 @@ impl Names {
     }
 }
 
-/// Description of every security group we make.
+/// The description of every managed security group.
 pub(crate) const SECURITY_GROUP_DESCRIPTION: &str = "Cluster API managed group";
 
 label_enum! {
-    /// The machines that a managed security group is for, as its name and `remoteManagedGroups` spell it.
+    /// The machines that a managed security group is for. The texts appear in the group's name and in
+    /// `remoteManagedGroups` of the API.
     #[derive(PartialOrd, Ord)]
     pub(crate) enum Role {
         /// Control-plane machines.

@@ -1,5 +1,5 @@
-//! From the references of the API to queries of OpenStack, and from answers to the one object meant.
-//! Plain functions.
+//! Converts references of the API to queries of OpenStack, and picks the object that a reference means from the answer.
+//! The functions are pure.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use capo_core::FailureClass;
 use capo_core::Reason;
 use capo_openstack::{Error, network};
 
-/// The tag conditions, which every filter has as fields of its own.
+/// The tag conditions of a filter. Every filter type has the same fields for them.
 macro_rules! tags {
     ($filter:expr) => {
         network::TagFilter {
@@ -24,13 +24,14 @@ macro_rules! tags {
     };
 }
 
-/// How old a look-up may be that found one object.
+/// The maximum age of the result of a lookup that found exactly one object.
 const KEPT: Duration = Duration::from_mins(5);
 
-/// How old one may be that found none or several: what is missing is made in the meantime.
+/// The maximum age of a result with none or several objects. It is shorter, because missing objects are created meanwhile.
 const KEPT_WITHOUT_RESULT: Duration = Duration::from_secs(2);
 
-/// What a look-up finds that is shared with others; made again where an older one did not find exactly one object.
+/// Returns the result of a lookup that is shared with other objects. If an older result has not exactly one object, the
+/// lookup is repeated.
 pub(crate) async fn looked_up<T, F>(look_up: impl Fn(Duration) -> F) -> StepResult<Vec<T>>
 where
     F: Future<Output = Result<Vec<T>, Error>>,
@@ -42,8 +43,8 @@ where
     found.map_err(|error| failed(&error, Reason::DependencyFailed))
 }
 
-/// The one object that was meant, or what to say when there is none or more than one. `field` is its
-/// path in the spec, `what` describes it, `id` distinguishes candidates.
+/// Returns the only object that was found, or an error if there is none or more than one. `field` is the path of the
+/// reference in the spec, `what` describes the kind of object, `id` returns the id of a candidate.
 pub(crate) fn only_one<T>(
     mut found: Vec<T>,
     field: &str,
@@ -93,7 +94,8 @@ pub(crate) fn security_groups(filter: &SecurityGroupFilter) -> network::Security
     }
 }
 
-/// A query for subnets, of one network where it is known. A value that is no address or range is an error of the spec.
+/// A query for subnets, in this network if it is known. A value that is not an address or a range is an error of the
+/// spec.
 pub(crate) fn subnets(
     filter: &SubnetFilter,
     network_id: Option<&str>,
@@ -124,12 +126,12 @@ pub(crate) fn subnets(
     })
 }
 
-/// An empty text in a filter means that it was not given.
+/// Returns the text, or `None` if it is empty, because an empty text in a filter means that the field is not set.
 fn filled(text: Option<&String>) -> Option<String> {
     text.filter(|text| !text.is_empty()).cloned()
 }
 
-/// A value of the spec as its type, or what is wrong with it.
+/// Parses a value of the spec, or returns an error that says what is wrong with it.
 pub(crate) fn parsed<T: std::str::FromStr>(
     text: Option<&String>,
     field: &str,

@@ -1,4 +1,4 @@
-//! The finalizers of our objects. They are CAPO's.
+//! The finalizers of the objects of capo-rs. They are the same as CAPO's.
 
 use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
@@ -26,7 +26,7 @@ pub(crate) fn is_on(metadata: &ObjectMeta, finalizer: &str) -> bool {
 }
 
 impl SharedContext {
-    /// Adds or removes a finalizer. `object` is what was written afterwards.
+    /// Adds or removes a finalizer. Afterwards `object` is the object as it was written.
     pub(crate) async fn set_finalizer<K>(
         &self,
         object: &mut K,

@@ -19,7 +19,7 @@ struct Good {
 }
 
 impl Track {
-    /// Records the condition as it is `now`. A change between two passes shows in its transition time.
+    /// Takes the condition at the time `now`. A change between two passes is noticed by the transition time.
     pub(crate) fn observe(&mut self, condition: Option<&SeenCondition>, now: Instant) -> Health {
         let Some(condition) = condition.filter(|condition| condition.is_true()) else {
             self.0 = None;

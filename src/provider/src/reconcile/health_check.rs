@@ -1,5 +1,5 @@
-//! The time at which a MachineHealthCheck replaces a Machine that has no Node yet. A machine that waits for its load
-//! balancer member has no Node, so the condition warns the operator in time.
+//! Determines when a MachineHealthCheck replaces a Machine that has no Node yet. A machine that waits for its load
+//! balancer member has no Node, so the condition warns the operator before that time.
 
 use std::{fmt, sync::Arc};
 
@@ -62,17 +62,17 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// When the Machine counts as unhealthy.
+    /// The time at which the Machine counts as unhealthy.
     fn at(&self) -> Timestamp {
         self.after(self.seconds)
     }
 
-    /// The time at which half of the span is over. Most machines have a Node by then.
+    /// The time at which half of the timeout is over. Most machines have a Node by then.
     pub(crate) fn near_at(&self) -> Timestamp {
         self.after(self.seconds / 2)
     }
 
-    /// Whether half of the span is over.
+    /// Whether half of the timeout is over.
     pub(crate) fn is_near(&self, now: Timestamp) -> bool {
         now >= self.near_at()
     }
@@ -84,7 +84,7 @@ impl Deadline {
     }
 }
 
-/// The text stays the same while it applies.
+/// The text contains no time that passes, so that it stays the same while the deadline applies.
 impl fmt::Display for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

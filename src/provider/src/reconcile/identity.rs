@@ -1,4 +1,5 @@
-//! Turns an `identityRef` into a signed-in cloud. Secrets are read one at a time, never listed or watched.
+//! Turns an `identityRef` into a cloud with accepted credentials. Secrets are read one at a time, and never listed or
+//! watched.
 
 use std::collections::HashMap;
 
@@ -30,33 +31,34 @@ pub struct Identity {
     pub project: ProjectId,
 }
 
-/// The version of each Secret with credentials that is in use, so that a changed Secret is noticed. `None` stands for a
-/// Secret that does not exist.
+/// The resource version of each Secret with credentials that is in use, so that a change of the Secret is noticed.
+/// `None` stands for a Secret that does not exist.
 #[derive(Debug, Default)]
 pub struct SecretVersions(Mutex<HashMap<ObjectName, Option<String>>>);
 
 impl SecretVersions {
-    /// Notes the version that a pass has read. The first one counts until it is compared with the present one: passes over
-    /// other objects may still use it.
+    /// Records the version that a pass has read, unless a version is recorded already. The first one stays until it is
+    /// compared with the present version, because passes over other objects may still use it.
     fn note_read(&self, secret: ObjectName, version: Option<String>) {
         self.0.lock().entry(secret).or_insert(version);
     }
 
-    /// Notes the present version. Returns whether passes may still use another one.
+    /// Records the present version. Returns whether passes may still use another version.
     pub(crate) fn compare(&self, secret: &ObjectName, present: Option<String>) -> bool {
         let mut known = self.0.lock();
         let before = known.insert(secret.clone(), present);
         before.is_some_and(|before| known.get(secret) != Some(&before))
     }
 
-    /// Forgets all Secrets but those that are `used`.
+    /// Forgets all Secrets except for those that are `used`.
     pub(crate) fn retain(&self, used: impl Fn(&ObjectName) -> bool) {
         self.0.lock().retain(|secret, _| used(secret));
     }
 }
 
-/// The cloud that the `identityRef` of the object `asker` names, signed in. A failure ends the step with `OpenStackAuthenticationSucceeded`
-/// False. A later pass recovers by itself, because every pass reads the Secret again.
+/// Signs in to the cloud that the `identityRef` of the object `asker` names. An error sets
+/// `OpenStackAuthenticationSucceeded` to False. A later pass recovers by itself, because every pass reads the Secret
+/// again.
 pub async fn identity(
     context: &SharedContext,
     asker: &Subject,
@@ -66,7 +68,7 @@ pub async fn identity(
     sign_in(asker, reference, cloud).await
 }
 
-/// Signs in to a cloud, or uses the token that exists.
+/// Signs in to a cloud, or uses the existing token.
 pub async fn sign_in(
     asker: &Subject,
     reference: &IdentityRef,
@@ -89,7 +91,7 @@ pub async fn sign_in(
     }
 }
 
-/// The cloud that an `identityRef` names. No request is sent to it yet.
+/// The cloud that an `identityRef` names. This sends no request to OpenStack.
 pub async fn cloud(
     context: &SharedContext,
     asker: &Subject,
@@ -101,7 +103,9 @@ pub async fn cloud(
     cloud_of(client, clouds, versions, default, asker, reference).await
 }
 
-/// The cloud of a cluster, for a command that runs without the manager. The caller decides what a missing `namespaceSelector` means: a user's command uses credentials that this user may read.
+/// The cloud of a cluster, for a command that runs without the manager. The caller decides what a missing
+/// `namespaceSelector` means. A user's command can allow every namespace, because it uses only credentials that this
+/// user may read.
 pub(crate) async fn cloud_of_cluster(
     client: &Client,
     clouds: &Clouds,
@@ -159,7 +163,7 @@ async fn cloud_of(
     })
 }
 
-/// The Secret of an `OpenStackClusterIdentity` that allows the namespace of the object.
+/// The Secret of an `OpenStackClusterIdentity`, if the identity allows the namespace of the object.
 async fn shared_secret(
     client: &Client,
     default: ClusterIdentityDefault,
@@ -235,7 +239,7 @@ mod tests {
         let (versions, secret) = (SecretVersions::default(), ObjectName::new("n", "s"));
         let version = |text: &str| Some(text.to_owned());
         versions.note_read(secret.clone(), version("1"));
-        // Another object's pass; the first object still uses the first version.
+        // A pass over another object reads the second version, while the first object still uses the first one.
         versions.note_read(secret.clone(), version("2"));
         assert!(versions.compare(&secret, version("2")));
         assert!(!versions.compare(&secret, version("2")));

@@ -1,4 +1,4 @@
-//! What a server boots from and how big it is: the image and the flavor that a spec names.
+//! The image and the flavor that a spec names: what a server boots from and how large it is.
 
 use std::time::Duration;
 
@@ -21,26 +21,27 @@ use capo_openstack::{
     image::{Image, ImageFilter},
 };
 
-/// What an id names does not change, so it is read again only after this time: it may be gone then.
+/// How long the result of a lookup by id is used. The object behind an id does not change, but it may have been
+/// deleted.
 const KEPT: Duration = Duration::from_mins(10);
 
-/// Where images and flavors are looked up, and on whose behalf.
+/// The inputs of the lookup of images and flavors.
 pub(crate) struct ImageAndFlavor<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
     /// The management cluster, for images that are Kubernetes objects.
     pub client: &'a kube::Client,
-    /// The namespace of the object that names them.
+    /// The namespace of the object whose spec names the image and the flavor.
     pub namespace: &'a str,
-    /// The spec in that object, for messages.
+    /// The path of the spec in that object, for messages.
     pub spec: &'static str,
-    /// How urgent it is.
+    /// The priority of the requests.
     pub priority: Priority,
-    /// The server that is to be looked at again when the Image object that it names changes.
+    /// The index of waiting servers and the name of the server that is enqueued when the Image object changes.
     pub waiter: Option<(&'a ImageObjects, &'a str)>,
 }
 
-/// An image, or its id where that is all that is known.
+/// An image, or only its id if nothing else is known of it.
 enum Found {
     Whole(Image),
     Id(String),
@@ -55,7 +56,7 @@ impl ImageAndFlavor<'_> {
         })
     }
 
-    /// An image with all that Glance shows of it.
+    /// An image with all properties that Glance shows.
     pub(crate) async fn image(&self, param: &ImageParam) -> StepResult<Image> {
         match self.find(param).await? {
             Found::Whole(image) => Ok(image),
@@ -147,7 +148,7 @@ impl ImageAndFlavor<'_> {
                 }
                 wait(Reason::DependencyFailed, message, pause)
             }),
-            // The kind's absence reads the same.
+            // A kind that is not installed gives the same answer as an object that does not exist.
             Err(error) if is_not_found(&error) => Err(failure(
                 FailureClass::NotFound,
                 Reason::DependencyNotFound,
@@ -167,7 +168,8 @@ impl ImageAndFlavor<'_> {
         }
     }
 
-    /// An object that the spec names by id; if it does not exist, the spec has to be changed.
+    /// Returns an object that the spec names by id. If it does not exist, the error says that the spec names an id
+    /// without an object.
     fn named<T>(
         &self,
         found: Result<T, Error>,
@@ -188,13 +190,13 @@ impl ImageAndFlavor<'_> {
         })
     }
 
-    /// The spec leaves open what it has to say in `field`.
+    /// The error of a spec in which `field` is not set although it is needed.
     pub(crate) fn missing(&self, field: &str, wanted: &str) -> StepError {
         server_error::missing(&format!("{}.{field}", self.spec), wanted)
     }
 }
 
-/// The Glance id of an Image object that is Available.
+/// The Glance id of an Image object whose condition Available is True.
 fn ready_image(data: &serde_json::Value) -> Option<String> {
     let status = data.get("status")?;
     let available = conditions(status)
@@ -204,7 +206,8 @@ fn ready_image(data: &serde_json::Value) -> Option<String> {
     available.then(|| id.to_owned())
 }
 
-/// What an Image object's own conditions say about why it is not Available: an error that ends its progress, else what it waits for.
+/// The message of the Image object's own condition that says why it is not Available: that of Progressing if it is
+/// False, or else that of Available.
 fn why_not_available(data: &serde_json::Value) -> Option<String> {
     let conditions = conditions(data.get("status")?);
     let message = |kind: &str| {

@@ -1,7 +1,7 @@
-//! Follows the Image objects of the OpenStack Resource Controller for servers that wait for one of them.
+//! Watches the Image objects of the OpenStack Resource Controller for servers that wait for one of them.
 //!
-//! Nothing is watched before a server names such an object, because the kind may not be installed. Only metadata is read: a
-//! change of an object makes the servers that wait for it look at it once more.
+//! The watch starts only when a server names such an object, because the kind may not be installed. It reads only
+//! metadata. A change of an Image object enqueues the servers that wait for it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -26,10 +26,10 @@ use super::SharedContext;
 use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 
-/// A server looks at its Image again after this time, should the watch have missed a change.
+/// The time after which a server reads its Image object again, in case the watch missed a change.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
-/// The servers that wait, by the Image. Cheap to clone.
+/// The servers that wait, by Image object. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ImageObjects(Arc<Waits>);
 
@@ -40,7 +40,8 @@ struct Waits {
 }
 
 impl ImageObjects {
-    /// Notes that a server needs to know about the next change of an Image. It has to be noted before the Image is read.
+    /// Records that a server needs to know about the next change of an Image object. The caller has to do this before
+    /// it reads the object.
     pub(super) fn wait(&self, image: ObjectName, server: ObjectName) {
         self.0
             .waiting
@@ -63,7 +64,7 @@ pub(super) fn resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "images")
 }
 
-/// Enqueues servers when the Image changes that they wait for, until `shutdown`.
+/// Enqueues the waiting servers when their Image object changes, until `shutdown`.
 pub(crate) async fn run(
     context: &SharedContext,
     images: &ImageObjects,
@@ -94,7 +95,7 @@ async fn follow(context: &SharedContext, images: &ImageObjects, servers: &WorkQu
             }
             Ok(Event::Init | Event::InitDone) => {}
             Err(error) => {
-                // Servers that wait look at their Image from time to time all the same.
+                // Waiting servers read their Image object from time to time even without the watch.
                 if !fails {
                     tracing::warn!(%error, "Watching Image objects of openstack.k-orc.cloud fails and is retried");
                 }

@@ -1,4 +1,4 @@
-//! Cluster API's IPAM kinds: an `IPAddressClaim` asks a pool for an address, an `IPAddress` is the answer.
+//! Cluster API's IPAM kinds. An `IPAddressClaim` asks a pool for an address, and an `IPAddress` is the answer.
 //!
 //! As in [`capi`](super::capi), a field that is missing or of an unexpected type reads as its default.
 
@@ -9,19 +9,19 @@ use super::capi::{ContractReference, lenient};
 
 /// The API group of Cluster API's IPAM kinds.
 pub(crate) const GROUP: &str = "ipam.cluster.x-k8s.io";
-/// The version that we read and write them at.
+/// The version at which capo-rs reads and writes them.
 pub(crate) const VERSION: &str = "v1beta2";
 
-/// Asks a pool for an address.
+/// A request to a pool for an address.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct IPAddressClaim {
     /// The usual metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is asked for.
+    /// The requested address: for which Cluster, and from which pool.
     #[serde(default, deserialize_with = "lenient")]
     pub spec: IPAddressClaimSpec,
-    /// The answer.
+    /// The answer of the pool.
     #[serde(default, deserialize_with = "lenient")]
     pub status: IPAddressClaimStatus,
 }
@@ -46,7 +46,7 @@ pub(crate) struct IPAddressClaimSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IPAddressClaimStatus {
-    /// The `IPAddress`; its name is empty until the pool has answered.
+    /// The `IPAddress`. Its name is empty until the pool has answered.
     #[serde(default, deserialize_with = "lenient")]
     pub address_ref: NameReference,
 }
@@ -57,25 +57,25 @@ pub(crate) struct IPAddress {
     /// The usual metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The address.
+    /// The address with its claim and its pool.
     #[serde(default, deserialize_with = "lenient")]
     pub spec: IPAddressSpec,
 }
 
-/// The address with what it belongs to.
+/// The address with its claim and its pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IPAddressSpec {
-    /// The claim.
+    /// The claim that has the address.
     #[serde(default, deserialize_with = "lenient")]
     pub claim_ref: NameReference,
-    /// The pool.
+    /// The pool that the address is from.
     #[serde(default, deserialize_with = "lenient")]
     pub pool_ref: PoolReference,
     /// The address as text.
     #[serde(default, deserialize_with = "lenient")]
     pub address: String,
-    /// Length of the prefix.
+    /// The length of the network prefix in bits.
     #[serde(default, deserialize_with = "lenient")]
     pub prefix: u8,
 }
@@ -92,7 +92,7 @@ pub(crate) struct NameReference {
 pub(crate) type PoolReference = ContractReference;
 
 impl PoolReference {
-    /// The name of the `OpenStackFloatingIPPool` that is meant, if one is.
+    /// The name of the `OpenStackFloatingIPPool` to which this refers; `None` if it refers to another kind.
     pub(crate) fn floating_ip_pool(&self) -> Option<&str> {
         let ours = self.api_group == capo_api::GROUP && self.kind == "OpenStackFloatingIPPool";
         ours.then_some(self.name.as_str())

@@ -57,7 +57,8 @@ pub(crate) fn name_of<K: kube::Resource>(object: &K) -> ObjectName {
     ObjectName::new(object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Whether a pass changes nothing of a simple object: the object is being deleted, is paused, or is being moved away.
+/// Whether a pass over an object of a simple kind changes nothing: the object is being deleted, is paused, or is being
+/// moved away.
 pub(crate) fn is_left_alone(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some() || is_paused_or_moved(metadata)
 }

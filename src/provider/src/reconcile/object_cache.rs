@@ -85,7 +85,7 @@ impl<T> ObjectCache<T> {
         change(&mut entry.value)
     }
 
-    /// For how many objects `is_counted` holds.
+    /// The number of objects for whose value `is_counted` returns true.
     pub fn count(&self, is_counted: impl Fn(&T) -> bool) -> usize {
         let entries = self.0.lock();
         entries.values().filter(|it| is_counted(&it.value)).count()
@@ -97,7 +97,7 @@ impl<T> ObjectCache<T> {
     }
 }
 
-/// A value, and when the read of it began.
+/// A value, and the time at which its read began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReadAt<T> {
     pub value: T,

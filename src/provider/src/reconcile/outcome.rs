@@ -13,7 +13,7 @@ pub enum Outcome {
     Done,
     /// The object waits for an operation or another object. Nothing is wrong.
     Wait {
-        /// The reason of the wait.
+        /// The reason for the wait.
         reason: Reason,
         /// The message, as in the condition.
         message: String,
@@ -54,7 +54,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a pass, from those of its steps: a failure goes before a wait, and a shorter wait before a longer one.
+    /// The outcome of a pass, from those of its steps: a failure takes precedence over a wait, and a shorter wait over a longer one.
     pub(crate) fn of_steps(steps: Vec<Self>) -> Self {
         let mut wait: Option<Self> = None;
         for step in steps {

@@ -37,7 +37,7 @@ pub struct QueueDepth {
 }
 
 impl QueueMetrics {
-    /// An object is due for a pass.
+    /// Records that an object is due for a pass.
     pub(super) fn added(&self, object: ObjectName) {
         let now = Instant::now();
         let mut state = self.0.lock();
@@ -47,7 +47,7 @@ impl QueueMetrics {
             now
         });
         if *due > now {
-            // The object was to wait for its timer, and waits for a free place from now on.
+            // The object waited for its timer. From now on it waits until another pass ends.
             *due = now;
             state.added += 1;
         }

@@ -43,7 +43,8 @@ where
 pub(crate) struct ContractKinds(Mutex<HashMap<(String, String), ApiResource>>);
 
 impl ContractKinds {
-    /// The object that `reference` means, read without a cache. It is unknown while its kind is not served.
+    /// Reads the object that `reference` names, without a cache. The result is unknown while the kind of the object is
+    /// not served.
     pub(crate) async fn read(
         &self,
         client: &Client,
@@ -62,7 +63,7 @@ impl ContractKinds {
             Ok(None) => Ok(Lookup::Absent),
             Err(error) => {
                 if is_not_found(&error) {
-                    // This version of the kind is served no more; the next read looks for another one.
+                    // This version of the kind is not served any more. The next read looks for another version.
                     self.0.lock().remove(&key_of(reference));
                 }
                 Err(error)
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// An API server that serves one kind, and gives this answer to every read of its objects.
+    /// An API server that serves one kind and gives the same answer to every read of its objects.
     #[derive(Clone)]
     struct Server {
         status: u16,

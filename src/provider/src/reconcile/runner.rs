@@ -109,7 +109,7 @@ impl Runner {
             Config::default().concurrency(concurrency),
         )
         .for_each(|ended| {
-            // Passes report no failure here. kube reports a name in the queue whose object does not exist any more.
+            // Passes report no failure in this way. kube reports here that an object in the queue does not exist any more.
             if let Err(Error::ObjectNotFound(object)) = ended {
                 let namespace = object.namespace.unwrap_or_default();
                 state.forget(&ObjectName::new(namespace, object.name));
@@ -197,7 +197,7 @@ impl State {
     }
 }
 
-/// The keys are those of Cluster API's logs: the object under its kind, and the Cluster it belongs to.
+/// The span of a pass. Its keys are those of Cluster API's logs: the object's kind with its name, and the object's Cluster.
 fn span<K>(controller: &'static str, name: &ObjectName, object: &K) -> tracing::Span
 where
     K: Resource<DynamicType = ()>,
@@ -232,9 +232,9 @@ enum Transition {
     None,
     /// The pass failed, and the one before it did not fail in this way.
     Failed,
-    /// The same failure again.
+    /// The pass failed in the same way as the one before it.
     FailedAgain,
-    /// A failure is over.
+    /// The pass did not fail, and the one before it did.
     Recovered,
 }
 

@@ -1,4 +1,4 @@
-//! The errors of steps that work for a server, as its condition `InstanceReady` shows them.
+//! The errors of the steps of a server's pass. The condition `InstanceReady` of the server shows them.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use crate::kubernetes::conditions::kind;
 use capo_core::{FailureClass, Reason};
 use capo_openstack::Error;
 
-/// A call that failed. Trouble with the cloud as a whole has a reason of its own, wherever it comes from;
-/// `refused` is the reason for everything else.
+/// The error of a request. Failures of the whole cloud have reasons of their own; `refused` is the reason for every
+/// other error.
 pub(crate) fn failed(error: &Error, refused: Reason) -> StepError {
     StepError::of(
         kind::INSTANCE_READY,
@@ -21,7 +21,7 @@ pub(crate) fn failed(error: &Error, refused: Reason) -> StepError {
     )
 }
 
-/// Something is wrong that is not a single call's error.
+/// An error that is not that of a single request.
 pub(crate) fn failure(
     class: FailureClass,
     reason: Reason,
@@ -30,12 +30,12 @@ pub(crate) fn failure(
     StepError::failed(kind::INSTANCE_READY, class, reason, message)
 }
 
-/// Something takes time; the next pass starts after `after`.
+/// A wait. The next pass starts after `after`.
 pub(crate) fn wait(reason: Reason, message: impl Into<String>, after: Duration) -> StepError {
     StepError::wait(kind::INSTANCE_READY, reason, message, after)
 }
 
-/// A spec leaves open what it has to say.
+/// The error of a spec in which a field that is needed is not set.
 pub(crate) fn missing(field: &str, wanted: &str) -> StepError {
     failure(
         FailureClass::Invalid,
@@ -44,12 +44,12 @@ pub(crate) fn missing(field: &str, wanted: &str) -> StepError {
     )
 }
 
-/// Several objects match, or the one that matches belongs to another object.
+/// The error if several objects match, or if the one that matches belongs to another object.
 pub(crate) fn ambiguous(message: impl Into<String>) -> StepError {
     failure(FailureClass::Invalid, Reason::AmbiguousMatch, message)
 }
 
-/// A call of the Kubernetes API failed.
+/// The error of a request to the Kubernetes API.
 pub(crate) fn kubernetes_failed(doing: &str, error: &kube::Error) -> StepError {
     StepError::kubernetes(kind::INSTANCE_READY, doing, error)
 }

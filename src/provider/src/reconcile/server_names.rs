@@ -1,5 +1,5 @@
-//! Names, descriptions and tags of what belongs to a server, as CAPO gives them: what it made is found
-//! and taken over under the same names. Plain functions.
+//! The names, descriptions and tags of the objects that belong to a server. They are the same as CAPO's, so that
+//! objects created by CAPO are found and adopted. The functions are pure.
 
 /// The name of the port at `index` of a server's list, counted from 0.
 pub(crate) fn port(server: &str, suffix: Option<&str>, index: usize) -> String {
@@ -9,23 +9,23 @@ pub(crate) fn port(server: &str, suffix: Option<&str>, index: usize) -> String {
     }
 }
 
-/// The servers that share a managed server group.
+/// The group of servers that share a managed server group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerGroupOwner<'a> {
-    /// Those of the control plane.
+    /// The servers of the control plane.
     ControlPlane,
-    /// Those of the MachineDeployment of this name.
+    /// The servers of the MachineDeployment with this name.
     Deployment(&'a str),
-    /// Those of the MachineSet of this name, which belongs to no MachineDeployment.
+    /// The servers of the MachineSet with this name, which belongs to no MachineDeployment.
     Set(&'a str),
-    /// Those of the Machines that belong to none of these.
+    /// The servers of the Machines that belong to none of these.
     Machines,
     /// The bastion.
     Bastion,
 }
 
-/// The name of a managed server group. It contains the policy, because the policy of a group can't be changed: machines from
-/// a template with another policy get another group.
+/// The name of a managed server group. It contains the policy, because the policy of a group can't be changed. Machines
+/// from a template with another policy get another group.
 pub(crate) fn server_group(
     namespace: &str,
     cluster: &str,
@@ -47,12 +47,12 @@ pub(crate) fn root_volume(server: &str) -> String {
     format!("{server}-root")
 }
 
-/// The name of the volume behind the additional block device `device`.
+/// The name of the volume of the additional block device `device`.
 pub(crate) fn device_volume(server: &str, device: &str) -> String {
     format!("{server}-{device}")
 }
 
-/// The description of a port or trunk whose user gave none.
+/// The description of a port or trunk for which the user gave none.
 pub(crate) fn port_description(cluster: &str) -> String {
     format!("Created by cluster-api-provider-openstack cluster {cluster}")
 }
@@ -67,7 +67,7 @@ pub(crate) fn device_volume_description(server: &str) -> String {
     format!("Additional block device for {server}")
 }
 
-/// Both lists, each tag once, in the order in which they came.
+/// Merges both lists in their order, with each tag only once.
 pub(crate) fn merged_tags(first: &[String], second: &[String]) -> Vec<String> {
     let mut merged: Vec<String> = Vec::new();
     for tag in first.iter().chain(second) {

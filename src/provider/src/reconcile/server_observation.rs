@@ -1,4 +1,4 @@
-//! What this process last read of each server: shared by the controllers, never written to Kubernetes.
+//! What this process last read of each server. All controllers share it, and it is never written to Kubernetes.
 //!
 //! The gates need the age of a read, which no status shows. The server controller, which reads Nova anyway, stores every
 //! answer here with the moment at which the read began, and the machine controller uses it.
@@ -16,7 +16,7 @@ use capo_core::{ObjectName, ids::NetworkId};
 use capo_gate::desired::{ObservedServer, ServerState};
 use capo_openstack::network::Port;
 
-/// The last look at each server, by the name of its `OpenStackServer`. Cheap to clone.
+/// The last observation of each server, by the name of its `OpenStackServer`. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observations(Arc<Mutex<Shared>>);
 
@@ -28,14 +28,14 @@ struct Shared {
     wishes: HashMap<ObjectName, u64>,
 }
 
-/// One look at a server.
+/// The result of one read of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Observation {
-    /// What the gates ask for.
+    /// The state of the server and the age of the read, as the gates need them.
     pub server: ObservedServer,
     /// Whether the read found the server.
     pub found: bool,
-    /// Its addresses; the last ones known while it is absent.
+    /// The addresses of the server. If the read did not find the server, the addresses of the last read that did.
     pub addresses: Vec<ServerAddress>,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct ServerAddress {
     pub network: String,
     /// The address.
     pub address: IpAddr,
-    /// A floating one, that is not the port's own.
+    /// Whether it is a floating IP. Otherwise it is a fixed address of the port.
     pub floating: bool,
 }
 
-/// An address of a port of a server that Nova has not shown yet.
+/// An address of a port. It is used for a server whose addresses Nova does not show yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortAddress {
     /// Neutron's id of the network.
@@ -60,7 +60,7 @@ pub(crate) struct PortAddress {
 }
 
 impl PortAddress {
-    /// The addresses of a port.
+    /// The fixed addresses of a port.
     pub(crate) fn all_of(port: &Port) -> impl Iterator<Item = Self> {
         let addresses = port.fixed_ips.iter().filter_map(|fixed| fixed.ip_address);
         addresses.map(|address| Self {
@@ -71,18 +71,19 @@ impl PortAddress {
 }
 
 impl Observations {
-    /// Notes which addresses a server gets that was just created.
+    /// Records which addresses a server that was just created will get.
     pub(crate) fn expect(&self, name: &ObjectName, addresses: Vec<PortAddress>) {
         self.lock().expected.insert(name.clone(), addresses);
     }
 
-    /// The addresses of a server that this process has created, until Nova shows them.
+    /// The addresses that a server created by this process will get, until Nova shows them.
     pub(crate) fn expected(&self, name: &ObjectName) -> Vec<PortAddress> {
         self.lock().expected.get(name).cloned().unwrap_or_default()
     }
 
-    /// Stores what a read that began at `read_at` saw, without addresses where it found no server. Returns whether the
-    /// machine has to be woken: because more than the time is new, or because a new read was requested.
+    /// Records the result of a read that began at `read_at`; `addresses` is `None` if the read found no server. Returns
+    /// whether the machine has to be enqueued, because something besides the time changed or because a new read was
+    /// requested.
     pub(crate) fn record(
         &self,
         name: &ObjectName,
@@ -101,8 +102,8 @@ impl Observations {
         shared.wanted.remove(name).is_some() || changed
     }
 
-    /// Requests a new read of a server: the next one wakes the machine even if it shows nothing new. Returns whether this is
-    /// the first request since the last read.
+    /// Requests a new read of a server. The next read enqueues the machine even if it shows nothing new. Returns
+    /// whether this is the first request since the last read.
     pub(crate) fn want(&self, name: &ObjectName) -> bool {
         match self.lock().wanted.entry(name.clone()) {
             Entry::Occupied(_) => false,
@@ -113,23 +114,24 @@ impl Observations {
         }
     }
 
-    /// Since when a new read of a server is requested.
+    /// The time of the pending request for a new read of a server; `None` if there is none.
     pub(crate) fn wanted_since(&self, name: &ObjectName) -> Option<Instant> {
         self.lock().wanted.get(name).copied()
     }
 
-    /// Notes what the object requested in a pass.
+    /// Records the hash of what the object requested in a pass.
     pub(crate) fn note_wishes(&self, name: &ObjectName, wishes: u64) {
         self.lock().wishes.insert(name.clone(), wishes);
     }
 
-    /// Whether the object requests something else than in the last pass of this process; `None` where there was no pass.
+    /// Whether the object requests something else than in the last pass of this process; `None` if there was no such
+    /// pass.
     pub(crate) fn has_changed(&self, name: &ObjectName, wishes: u64) -> Option<bool> {
         let before = self.lock().wishes.get(name).copied()?;
         Some(before != wishes)
     }
 
-    /// The last look at a server.
+    /// The last observation of a server.
     pub(crate) fn get(&self, name: &ObjectName) -> Option<Observation> {
         self.lock().seen.get(name).cloned()
     }
@@ -148,7 +150,7 @@ impl Observations {
     }
 }
 
-/// A look after another one.
+/// The observation that follows `before`.
 fn next(
     before: Option<&Observation>,
     state: ServerState,
@@ -172,7 +174,8 @@ fn next(
     }
 }
 
-/// The gates distinguish a server that was just seen down from one that is down for good, and nothing finer.
+/// Whether something besides the time of the read differs. The gates distinguish a server that is down from one that is
+/// down for good, and nothing finer.
 fn differs(before: &Observation, after: &Observation) -> bool {
     before.server.state != after.server.state
         || before.server.is_down_for_good() != after.server.is_down_for_good()

@@ -12,16 +12,16 @@ use capo_api::{
     },
 };
 
-/// The inputs of a server's object besides the spec of its machine.
+/// The inputs of an `OpenStackServer` besides the spec of its machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerInputs<'a> {
     /// The cluster of the machine.
     pub cluster: &'a OpenStackCluster,
     /// The credentials.
     pub identity: &'a IdentityRef,
-    /// The id of the cluster's network, which ports without a network of their own get.
+    /// The id of the cluster's network. Ports that name no network are created in it.
     pub network: Option<&'a str>,
-    /// The id of the managed security group, which ports without groups of their own get.
+    /// The id of the managed security group. Ports that name no groups get it.
     pub security_group: Option<&'a str>,
     /// The availability zone.
     pub availability_zone: Option<&'a str>,
@@ -32,7 +32,7 @@ pub(crate) struct ServerInputs<'a> {
 }
 
 impl<'a> ServerInputs<'a> {
-    /// The inputs for a Machine, as far as the status of its cluster has them.
+    /// The inputs for a Machine, with the values that the status of its cluster has.
     pub(crate) fn of_machine(
         spec: &'a OpenStackMachineSpec,
         cluster: &'a OpenStackCluster,
@@ -67,7 +67,7 @@ fn group_owner(machine: &Machine, control_plane: bool) -> ServerGroupOwner<'_> {
     }
 }
 
-/// The server group that is created for the machine and others like it.
+/// The managed server group that the machine shares with others; `None` if the spec asks for none.
 fn managed_group_of(
     spec: &OpenStackMachineSpec,
     inputs: ServerInputs<'_>,
@@ -81,7 +81,7 @@ fn managed_group_of(
     Some(NamedServerGroup { name, policy })
 }
 
-/// The identity that a machine uses: its own, else its cluster's.
+/// The identity of a machine: its own, or else that of its cluster.
 pub(crate) fn identity<'a>(
     spec: &'a OpenStackMachineSpec,
     cluster: &'a OpenStackCluster,
@@ -91,8 +91,8 @@ pub(crate) fn identity<'a>(
         .unwrap_or(&cluster.spec.identity_ref)
 }
 
-/// The identity that a server's object is to have instead of the one it has. Its region can't change: what
-/// exists in one region is not found in another.
+/// The identity that an `OpenStackServer` should get in place of `present`; `None` if nothing changes. The region can't
+/// change, because what exists in one region is not found in another.
 pub(crate) fn identity_to_set(present: &IdentityRef, wanted: &IdentityRef) -> Option<IdentityRef> {
     let wanted = IdentityRef {
         region: present.region.clone(),
@@ -101,7 +101,7 @@ pub(crate) fn identity_to_set(present: &IdentityRef, wanted: &IdentityRef) -> Op
     (*present != wanted).then_some(wanted)
 }
 
-/// The server that a machine needs.
+/// The spec of the `OpenStackServer` that a machine needs.
 pub(crate) fn server_spec(
     spec: &OpenStackMachineSpec,
     inputs: ServerInputs<'_>,
@@ -119,7 +119,7 @@ pub(crate) fn server_spec(
         ports: ports(spec, inputs),
         root_volume: spec.root_volume.clone(),
         ssh_key_name: spec.ssh_key_name.clone().unwrap_or_default(),
-        // Every port has the groups already.
+        // Every port has its security groups already.
         security_groups: Vec::new(),
         server_group: spec.server_group.clone(),
         managed_server_group: managed_group_of(spec, inputs),
@@ -140,7 +140,7 @@ fn flavor(param: &FlavorParam) -> (Option<String>, Option<String>) {
     }
 }
 
-/// The ports, each with its network and its security groups. A machine without any gets one.
+/// The ports of a server, each with its network and its security groups. A machine without ports gets one.
 fn ports(spec: &OpenStackMachineSpec, inputs: ServerInputs<'_>) -> Vec<PortOpts> {
     let mut ports = spec.ports.clone();
     if ports.is_empty() {
@@ -157,7 +157,7 @@ fn ports(spec: &OpenStackMachineSpec, inputs: ServerInputs<'_>) -> Vec<PortOpts>
             }
         }
         if port.enable_port_security == Some(false) {
-            // Neutron takes groups only on ports that it guards.
+            // Neutron accepts security groups only on ports with port security.
             continue;
         }
         if port.security_groups.is_empty() {
@@ -179,7 +179,8 @@ fn ports(spec: &OpenStackMachineSpec, inputs: ServerInputs<'_>) -> Vec<PortOpts>
     ports
 }
 
-/// The primary subnet, or every subnet that the cluster names; else Neutron chooses.
+/// The fixed IPs of a port in the cluster's network: in the primary subnet, or in every subnet that the cluster names.
+/// If the list is empty, Neutron chooses the subnet.
 fn cluster_fixed_ips(cluster: &OpenStackCluster) -> Vec<FixedIp> {
     let fixed_ip = |subnet: &SubnetParam| FixedIp {
         subnet: Some(subnet.clone()),

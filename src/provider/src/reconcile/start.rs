@@ -7,20 +7,21 @@ use super::{capi, finalizer};
 /// What a pass does with an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// The object is being deleted and nothing of ours holds it, so this process forgets it.
+    /// The object is being deleted and does not have the finalizer of capo-rs, so this process forgets it.
     Gone,
     /// clusterctl moves the object to another management cluster, whose manager reconciles it.
     Moved,
-    /// The object is paused.
+    /// The object or its Cluster is paused.
     Paused,
     /// The object is being deleted.
     Delete,
-    /// OpenStack is made to match the object.
+    /// The pass makes OpenStack match the object.
     Apply,
 }
 
 impl Start {
-    /// Decides by the metadata of an object. `ours` is the finalizer that keeps it, and `is_paused` is whether an object around it pauses it.
+    /// Decides from the metadata of an object. `ours` is the finalizer of capo-rs for its kind, and `is_paused` says
+    /// whether a related object pauses it.
     pub(crate) fn of(metadata: &ObjectMeta, ours: &str, is_paused: bool) -> Self {
         let is_deleting = metadata.deletion_timestamp.is_some();
         if is_deleting && !finalizer::is_on(metadata, ours) {

@@ -80,8 +80,8 @@ impl StepError {
         }
     }
 
-    /// The same for a pass that ends as `outcome`. A failure that ends by itself shows nothing about what exists, so it
-    /// makes the condition Unknown.
+    /// Builds the error of a step from the outcome of the pass. A failure that is probably temporary makes the
+    /// condition Unknown, because it shows nothing about what exists.
     pub fn of(condition: &'static str, outcome: Outcome) -> Self {
         let state = match &outcome {
             Outcome::Done => ConditionState::met(Reason::Ready),
@@ -105,7 +105,7 @@ impl StepError {
         }
     }
 
-    /// The same error, shown by another condition.
+    /// Returns the same error for another condition.
     #[must_use]
     pub fn shown_by(self, condition: &'static str) -> Self {
         Self { condition, ..self }
@@ -124,7 +124,8 @@ impl Outcome {
     }
 }
 
-/// A stable text, because the texts of transport errors contain addresses and ports that differ every time.
+/// A text that stays the same for the same error. The texts of transport errors contain addresses and ports that differ
+/// every time.
 pub fn kubernetes_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => {

@@ -1,5 +1,6 @@
-//! One watch per kind, shared by all controllers: a store of trimmed objects, and a call for every change that can
-//! require a pass. A status that capo-rs wrote itself causes no call; a status that was removed does.
+//! One watch per kind, shared by all controllers. It has a store of objects without their large unused fields, and
+//! calls a function for every change that can require a pass. A status that capo-rs wrote itself causes no call; the
+//! removal of a status does.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -48,11 +49,12 @@ pub(crate) enum Target {
 pub(crate) struct Route<T = Target> {
     /// The objects that a change of metadata or spec enqueues.
     pub own: Vec<T>,
-    /// The objects that a change of what related objects depend on enqueues, and the deletion of the object.
+    /// The objects that are enqueued by a change of the part on which related objects depend, and by the deletion of
+    /// the object.
     pub related: Vec<T>,
 }
 
-/// Fingerprints of the parts of an object, by the controllers that depend on them.
+/// The hashes of the parts of an object, by the controllers that depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fingerprints {
     /// The part on which the object's own controller depends: metadata and generation.
@@ -61,7 +63,7 @@ struct Fingerprints {
     related: u64,
 }
 
-/// Whether an object has a status that capo-rs wrote: the first pass already writes conditions.
+/// Whether an object has a status that capo-rs wrote. The first pass over an object already writes conditions.
 macro_rules! has_conditions {
     () => {
         |object| {
@@ -86,7 +88,7 @@ impl<K> Watch<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// A watch over `api`, narrowed to `labels` where given.
+    /// A watch over `api`. If `labels` is given, it contains only the objects that match this label selector.
     pub(crate) fn new(api: Api<K>, labels: Option<&str>) -> Self {
         let config = watcher::Config::default().page_size(PAGE);
         let config = match labels {
@@ -97,7 +99,7 @@ where
         Self {
             api,
             config,
-            // Other programs write the kind's status, so that its loss requires no pass.
+            // Other programs write the status of this kind, so its loss requires no pass.
             has_status: |_| true,
             writer,
             store,
@@ -148,12 +150,12 @@ where
     }
 }
 
-/// The number of objects in one answer to a list. All objects of one answer are in memory three times: as text, as they are
-/// read, and in the store.
+/// The number of objects in one answer to a list. All objects of one answer are in memory three times: as text, as
+/// parsed objects, and in the store.
 const PAGE: u32 = 100;
 
-/// Annotations with copies of objects, which are never read from a store: of kubectl, of CAPO's conversion, and of the
-/// control-plane provider on its Machines.
+/// Annotations with copies of objects. They are removed because capo-rs never reads them from a store. They belong to
+/// kubectl, to CAPO's conversion, and to control-plane providers on their Machines.
 const COPIES: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     CAPO_STASH,
@@ -173,7 +175,7 @@ fn trim<K: Resource>(object: &mut K) {
     }
 }
 
-/// The data that is kept of an object besides the store: its fingerprints, and the objects that depend on it.
+/// The data that is kept of an object besides the store: its fingerprints, and the objects to enqueue.
 #[derive(Debug)]
 struct Tracked<T> {
     fingerprints: Fingerprints,
@@ -186,7 +188,7 @@ struct Tracked<T> {
 struct Trouble(Option<String>);
 
 impl Trouble {
-    /// Whether this is another error than the last one.
+    /// Records the error, and returns whether it differs from the last one.
     fn is_new(&mut self, text: &str) -> bool {
         let new = self.0.as_deref() != Some(text);
         if new {
@@ -212,7 +214,7 @@ fn stable_text(error: &watcher::Error) -> String {
     }
 }
 
-/// The error, with the remedy where Kubernetes does not serve the kind.
+/// The text of the error, with the remedy if Kubernetes does not serve the kind.
 fn explained<K: Resource<DynamicType = ()>>(text: String) -> String {
     if !text.contains("404") {
         return text;
@@ -237,7 +239,7 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
     let mut listed: HashMap<ObjectName, Tracked<T>> = HashMap::new();
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        // The start of a list does not show yet that the API server answers.
+        // The start of a list does not prove yet that the API server answers.
         let answered = !matches!(event, Err(_) | Ok(Event::Init));
         if answered && trouble.is_over() {
             tracing::info!(%kind, "Watching again");
@@ -301,7 +303,7 @@ fn fingerprints_of<K: Resource>(
     }
 }
 
-/// Hashes all metadata that can require a pass. A write of the status changes none of it.
+/// Hashes all metadata that can require a pass. Writing the status does not change any of it.
 fn hash_metadata(meta: &ObjectMeta, hasher: &mut impl Hasher) {
     meta.uid.hash(hasher);
     meta.generation.hash(hasher);

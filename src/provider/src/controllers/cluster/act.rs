@@ -1,4 +1,4 @@
-//! The pass over a cluster that is not being deleted: each step changes only what is missing, and none waits.
+//! The pass over a cluster that is not being deleted. Each step changes only what is missing, and no step waits.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -33,9 +33,10 @@ use capo_api::v1beta2::ApiEndpoint;
 use capo_core::{ConditionState, Endpoint, GateOverride, Lookup, Priority, Reason, gate_override};
 use capo_gate::findings::Findings;
 
-/// How soon to look again for a security group that is being deleted.
+/// The time until the next look at a security group that is being deleted.
 const GROUP_PAUSE: Duration = Duration::from_secs(10);
-/// How soon to look again for a load balancer that is being created, if its worker does not enqueue the cluster before.
+/// The time until the next look at a load balancer that is being created, unless its worker enqueues the cluster
+/// before.
 const LOAD_BALANCER_PAUSE: Duration = Duration::from_secs(10);
 
 /// Makes the cloud match the object as far as that is possible without waiting.
@@ -52,7 +53,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         cloud: cloud.as_ref().ok().cloned(),
         facts,
     };
-    // What is known already is published first, so that no gate waits for the rest of this pass.
+    // The facts that are known already are published first, so that no gate waits for the rest of this pass.
     // Credentials that differ from the last ones are published only after they were verified.
     let cloud_changed = matches!(&cloud, Ok(cloud) if !pass.seen.is_verified(cloud));
     if !cloud_changed {
@@ -80,7 +81,8 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     pass.end().await
 }
 
-/// Shows every value of the spec that can't be used.
+/// Reports every value of the spec that can't be used: as an event where the value is optional, else in the condition
+/// of its part.
 fn report_problems(pass: &mut Reconcile<'_>, desired: &DesiredCluster, problems: Vec<Problem>) {
     for problem in problems {
         if problem.part.is_optional() {
@@ -136,7 +138,8 @@ pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired
     .await
 }
 
-/// Reads which version of its API Octavia offers, where the spec restricts who connects. One that can't be read stays as it was.
+/// Reads which version of its API Octavia offers, if the spec restricts which addresses may connect. If the read fails,
+/// the last known version stays.
 async fn read_octavia_version(pass: &mut Reconcile<'_>, context: &StepContext<'_>) {
     let desired = context.desired.load_balancer.as_ref();
     if desired.is_none_or(|desired| desired.allowed_cidrs.is_none()) {
@@ -178,7 +181,7 @@ async fn act(
     match (&desired.load_balancer, plan) {
         (None, _) => pass.report.load_balancer = LoadBalancerReport::None,
         (Some(_), None) => {}
-        // The port that the load balancer would listen on is not certain.
+        // No load balancer is created while it is uncertain on which port it would listen.
         (Some(_), Some(LoadBalancerPlan::Create)) if !desired.is_port_known(problems) => {}
         (Some(desired), Some(plan)) => {
             let step = load_balancer_step::carry_out(pass, &context, desired, plan).await;
@@ -216,7 +219,7 @@ pub(super) async fn look_up_and_verify(
     let verified = project::verify(pass, context, balancers).await;
     pass.ok_or_note(verified)?;
     if !pass.seen.is_verified(context.cloud) {
-        // Other credentials may see other networks.
+        // Other credentials may see other networks, so the networking is read again.
         pass.seen.networking_read = None;
     }
     pass.seen.verified_cloud = Some(context.cloud.clone());
@@ -225,7 +228,7 @@ pub(super) async fn look_up_and_verify(
     Some(found.map(|found| load_balancer_step::decide(pass, context, found)))
 }
 
-/// What the conditions and the status show of the load balancer.
+/// Sets what the conditions and the status show of the load balancer.
 fn report_load_balancer(
     pass: &mut Reconcile<'_>,
     desired: &DesiredCluster,

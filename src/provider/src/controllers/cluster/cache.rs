@@ -1,4 +1,4 @@
-//! What this process has seen of a cluster. All of it can be read again; none of it comes from a status.
+//! What this process has read of a cluster. It can be read again at any time, and none of it comes from a status.
 
 use super::{
     bastion::observation::SeenBastion,
@@ -13,48 +13,48 @@ use crate::reconcile::ReadAt;
 use capo_core::{Lookup, ids::ProjectId};
 use capo_openstack::{ApiVersion, Cloud, network::FloatingIp};
 
-/// What this process has seen of one cluster.
+/// What this process has read of one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedCluster {
-    /// The load balancer, by the last lookup in the cluster's project.
+    /// The load balancer that the last lookup found in the cluster's project.
     pub load_balancer: Lookup<KnownLoadBalancer>,
-    /// The cloud whose project was found to be the cluster's. Other credentials for the same object are verified before
-    /// anything is done with them.
+    /// The cloud whose credentials lead to the cluster's project. If the object's credentials change, they are verified
+    /// before they are used for anything else.
     pub verified_cloud: Option<Cloud>,
     /// The project that these credentials lead to.
     pub project: Option<ProjectId>,
-    /// The newest version of Octavia's API, where the spec needs what older ones lack.
+    /// The newest version that Octavia's API offers. It is read only if the spec restricts which addresses may connect.
     pub octavia_version: Option<ApiVersion>,
-    /// Load balancers in ERROR that were replaced.
+    /// The replacements of load balancers in ERROR.
     pub replacements: Option<Replacements>,
-    /// Since when the Cluster's `RemoteConnectionProbe` is True without a break.
+    /// The time since which the Cluster's condition `RemoteConnectionProbe` has been True without interruption.
     pub remote_connection: Track,
     /// The cluster's CA, as PEM.
     pub authority: Lookup<ReadAt<String>>,
-    /// The networking, each part as it was last read.
+    /// The networking; each part has the value that was last read.
     pub networking: Networking,
     /// The generation for which all of the networking was read without an error.
     pub networking_read: Option<ReadAt<i64>>,
-    /// What the lists of the project showed of the networking when a pass found nothing to change in it.
+    /// What the lists of the project showed of the networking when a pass found nothing to change.
     pub settled_networking: Option<SettledNetworking>,
-    /// Which of the objects that hardly ever change is read next.
+    /// The part of the networking that is read next; the parts that rarely change take turns.
     pub turn: Turn,
-    /// The names of Nova's availability zones.
+    /// The names of the availability zones that Nova shows as available.
     pub zones: Option<ReadAt<Vec<String>>>,
     /// The bastion, while its server runs.
     pub bastion: Option<SeenBastion>,
     /// The API server's floating IP.
     pub floating_ip: Option<ReadAt<FloatingIp>>,
-    /// The name of the endpoint, while the floating IP behind it is looked for.
+    /// The state of the DNS lookups of the endpoint's name, while the floating IP behind that name is looked for.
     pub endpoint_name: EndpointName,
-    /// The control-plane machines that the floating IP may be on.
+    /// The control-plane machines on which the API server's floating IP may be.
     pub carriers: SeenCarriers,
-    /// How far the deletion is.
+    /// How far the deletion has come.
     pub deletion: DeletionProgress,
 }
 
 impl CachedCluster {
-    /// Whether these credentials were found to lead to the cluster's project.
+    /// Whether an earlier pass found that these credentials lead to the cluster's project.
     pub(crate) fn is_verified(&self, cloud: &Cloud) -> bool {
         self.verified_cloud.as_ref() == Some(cloud)
     }

@@ -17,7 +17,7 @@ use capo_core::{
 };
 use capo_openstack::network::{AllocationPool, NetworkFilter, RouterFilter, SubnetFilter};
 
-/// An existing object, as the user points to it.
+/// An existing OpenStack object, as the spec refers to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reference<Id, F> {
     /// The object with this id.
@@ -48,17 +48,17 @@ pub(crate) struct DesiredCluster {
     pub network: DesiredNetwork,
     /// The router.
     pub router: DesiredRouter,
-    /// The subnet of machines and members; the first one where none is given.
+    /// The subnet of machines and load balancer members. `None` means the first subnet of the network.
     pub primary_subnet: Option<SubnetReference>,
     /// Managed security groups.
     pub security: Option<DesiredSecurityGroups>,
     /// The managed load balancer.
     pub load_balancer: Option<DesiredLoadBalancer>,
-    /// A bastion is enabled.
+    /// Whether a bastion is enabled.
     pub bastion: bool,
     /// `spec.apiServer.floatingIP`.
     pub floating_ip: Option<IpAddr>,
-    /// What decides on the endpoint.
+    /// The inputs of the decision about the endpoint.
     pub endpoint: EndpointInputs,
     /// `spec.controlPlaneAvailabilityZones`.
     pub control_plane_zones: Vec<String>,
@@ -69,71 +69,72 @@ pub(crate) struct DesiredCluster {
 /// The external network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DesiredExternalNetwork {
-    /// None is desired.
+    /// No external network is used.
     Off,
-    /// The only one there is; none is fine too.
+    /// The only external network of the cloud is used. If the cloud has none, the cluster gets none.
     Sole,
-    /// This one.
+    /// The external network that the spec names.
     Given(NetworkReference),
 }
 
 /// The network and its subnets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DesiredNetwork {
-    /// Ours.
+    /// A network that is created for the cluster.
     Managed(ManagedNetwork),
-    /// Existing ones.
+    /// A network that exists already.
     Existing {
-        /// The network; found through the first subnet where none is given.
+        /// The network. `None` means the network of the first of `subnets`.
         network: Option<NetworkReference>,
-        /// Its subnets; all of them where none is given.
+        /// The subnets that the cluster uses. An empty list means all subnets of the network.
         subnets: Vec<SubnetReference>,
     },
 }
 
-/// A network of ours with one subnet.
+/// A network with one subnet that is created for the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ManagedNetwork {
-    /// The subnet's range.
+    /// The subnet's address range.
     pub range: IpNet,
-    /// Its name servers.
+    /// The subnet's DNS servers.
     pub name_servers: Vec<IpAddr>,
-    /// The addresses to allocate; all of them where none is given.
+    /// The subnet's allocation pools. An empty list means the whole range.
     pub pools: Vec<AllocationPool>,
-    /// Largest packet.
+    /// The MTU of the network in bytes. `None` leaves the choice to Neutron.
     pub mtu: Option<u32>,
-    /// False switches port security off.
+    /// Whether port security is enabled on the network.
     pub port_security: bool,
 }
 
 /// The router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DesiredRouter {
-    /// An existing one.
+    /// The router that exists already; `None` means that the cluster gets a managed one.
     pub existing: Option<RouterReference>,
-    /// Our addresses in the external network: the subnet, and the address where one is given.
+    /// The addresses of a managed router in the external network: the subnet, and the address if the spec has one.
     pub external_ips: Vec<(SubnetReference, Option<IpAddr>)>,
 }
 
 /// Managed security groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DesiredSecurityGroups {
-    /// Every rule of the spec could be parsed, and the port of the API servers is certain.
+    /// Whether every rule of the spec and the port of the API servers could be parsed.
     pub complete: bool,
-    /// Everything within the cluster may pass.
+    /// Whether all traffic within the cluster is allowed.
     pub allow_all_in_cluster: bool,
-    /// The user's rules for control-plane machines, then those for all.
+    /// The user's rules for control-plane machines, followed by the user's rules for all machines.
     pub control_plane_rules: Vec<DesiredUserRule>,
-    /// The user's rules for workers, then those for all.
+    /// The user's rules for workers, followed by the user's rules for all machines.
     pub worker_rules: Vec<DesiredUserRule>,
 }
 
-/// A rule of the user's.
+/// A security group rule from the spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DesiredUserRule {
-    /// What it lets through; with `groups`, the remote is filled in for each of them.
+    /// The traffic that the rule allows. If `groups` is not empty, there is one rule for each of them with that group
+    /// as remote.
     pub rule: Rule,
-    /// Managed groups at the other end.
+    /// The managed security groups at the other end of the traffic.
     pub groups: Vec<Role>,
     /// The user's description.
     pub description: String,
@@ -148,17 +149,18 @@ pub(crate) struct DesiredLoadBalancer {
     pub flavor: Option<String>,
     /// Octavia's availability zone.
     pub availability_zone: Option<String>,
-    /// Its own network, where it is not the cluster's.
+    /// The load balancer's own network, if it is not the cluster's network.
     pub network: Option<NetworkReference>,
-    /// Its own subnets.
+    /// The subnets in the load balancer's own network.
     pub subnets: Vec<SubnetReference>,
-    /// Ports besides the API server's.
+    /// The TCP ports of the load balancer besides that of the API server.
     pub additional_ports: Vec<u16>,
-    /// The ranges that may connect besides the cluster itself; with `None` every address may connect.
+    /// The address ranges that may connect besides the cluster's own addresses. `None` means that every address may
+    /// connect.
     pub allowed_cidrs: Option<Vec<IpNet>>,
-    /// The health monitors' numbers.
+    /// The intervals and counts of the health monitors.
     pub monitor: MonitorNumbers,
-    /// How health monitors check; `None` where the spec has no type.
+    /// The type of the health monitors; `None` if the spec has none.
     pub monitor_type: Option<MonitorType>,
 }
 
@@ -178,7 +180,8 @@ impl DesiredCluster {
         ports
     }
 
-    /// Whether the port of the load balancer is certain: the endpoint has one, or the spec's can be used.
+    /// Whether the port of the load balancer is certain: the endpoint has a port already, or the port in the spec can
+    /// be used.
     pub(crate) fn is_port_known(&self, problems: &[Problem]) -> bool {
         self.endpoint.given_port.is_some()
             || !problems
@@ -186,14 +189,14 @@ impl DesiredCluster {
                 .any(|problem| problem.part == Part::Endpoint)
     }
 
-    /// A floating IP is desired in front of the API server, if there is a network for it.
+    /// Whether the API server gets a floating IP, provided that there is an external network for it.
     pub(crate) fn wants_floating_ip(&self) -> bool {
         self.endpoint.floating_ip && self.external != DesiredExternalNetwork::Off
     }
 }
 
 impl DesiredLoadBalancer {
-    /// Whether it may be in another network than the cluster's.
+    /// Whether the load balancer may be in another network than the cluster's.
     pub(crate) fn has_own_network(&self) -> bool {
         self.network.is_some() || !self.subnets.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The members in the status, as the worker found them. They are written only when they changed.
+//! The load balancer members in the status, as the worker found them. They are written only when they changed.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use capo_api::v1beta2::LoadBalancerMemberStatus;
 use capo_core::{MemberStatus, ObjectName};
 use capo_gate::findings::{Findings, MemberFinding};
 
-/// The most members that the schema accepts.
+/// The maximum number of members that the CRD's schema accepts.
 const MOST: usize = 1024;
 
-/// The members as the status shows them. The time of the last read of a member of which nothing else
-/// changed stays the same: if a new time alone caused a write, every pass would write the status.
+/// Returns the members for the status. If nothing of a member changed except the time of its last read, the former
+/// entry stays; otherwise every pass would write the status because of the new time.
 pub(crate) fn list(
     findings: &Findings,
     before: &[LoadBalancerMemberStatus],
@@ -52,7 +52,8 @@ fn member_status(member: &MemberFinding) -> LoadBalancerMemberStatus {
 }
 
 fn has_same_content(old: &LoadBalancerMemberStatus, new: &LoadBalancerMemberStatus) -> bool {
-    // This process knows the state only since its first read. An earlier time that the status has for the same state is kept.
+    // The two times are not compared. This process knows the state only since its first read, so an earlier time that
+    // the status has for the same state is kept.
     let LoadBalancerMemberStatus {
         machine,
         port,
@@ -77,7 +78,7 @@ fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// How many of the members of machines of ours are ACTIVE, as `2/3`.
+/// How many of the members of existing machines are ACTIVE, such as `2/3`.
 pub(crate) fn active(findings: &Findings, namespace: &str) -> String {
     let expected = |member: &&MemberFinding| {
         findings

@@ -61,7 +61,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     let deleting = object.metadata.deletion_timestamp.is_some();
     let moved = deleting && has_annotation(&object.metadata, capi::DELETE_FOR_MOVE_ANNOTATION);
     if moved || has_annotation(&object.metadata, capi::MANAGED_BY_ANNOTATION) {
-        // Another process manages the object now, so neither the object nor the cloud is changed.
+        // Another program manages the object (annotation `managed-by`), so neither the object nor the cloud is changed.
         return forget(context, &name);
     }
     let Some(cluster) = cluster_name(object) else {
@@ -88,7 +88,7 @@ fn forget(context: &Context, name: &ObjectName) -> Outcome {
     Outcome::Done
 }
 
-/// The pass over a cluster that is to be as its object says, once its Cluster exists.
+/// The pass over a cluster that is neither deleted nor paused. Nothing is created before its Cluster exists.
 async fn apply(mut pass: Reconcile<'_>) -> Outcome {
     pass.not_paused();
     if pass.related.cluster.is_none() {
@@ -115,14 +115,14 @@ async fn apply(mut pass: Reconcile<'_>) -> Outcome {
     if let Err(error) = written.await {
         return Outcome::kubernetes("Writing the finalizer", &error);
     }
-    // Every condition is there before anything slow begins.
+    // The first pass writes all conditions before anything slow begins.
     if first && let Err(failed) = pass.write().await {
         return failed;
     }
     Box::pin(act::run(pass)).await
 }
 
-/// The name of the Cluster that owns the object; for an object that is being deleted, the label is enough.
+/// The name of the Cluster that owns the object. For an object that is being deleted, the label is enough.
 fn cluster_name(object: &OpenStackCluster) -> Option<String> {
     let owner = capi::owner(&object.metadata, "Cluster").map(|owner| owner.name.clone());
     let label = || object.labels().get(capi::CLUSTER_NAME_LABEL).cloned();
@@ -133,7 +133,7 @@ fn cluster_name(object: &OpenStackCluster) -> Option<String> {
     }
 }
 
-/// The pass over an object that has no owning Cluster, or none any more.
+/// The pass over an object that has no owning Cluster.
 async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
     let related = RelatedObjects {
         cluster: None,
@@ -155,7 +155,8 @@ async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
     pass.end().await
 }
 
-/// Whether the object is paused or being moved. Nothing is changed then, and the tracker gets that with the facts.
+/// Whether the object is paused or being moved. Then nothing is changed, and the tracker is told so together with the
+/// facts.
 fn is_paused_or_moved(object: &OpenStackCluster, related: &RelatedObjects) -> bool {
     crate::reconcile::is_paused_or_moved(&object.metadata)
         || related.cluster.as_ref().is_some_and(|cluster| {
@@ -192,7 +193,8 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
     pass.end().await
 }
 
-/// Stops the pass over the younger one of two Clusters that have one resource name, so that it takes nothing of the other's.
+/// Returns an error for the younger of two Clusters whose OpenStack objects would have the same names, so that its pass
+/// does not use the other one's objects.
 fn not_colliding(pass: &Reconcile<'_>) -> StepResult<()> {
     let names = pass.names();
     let age = |object: &OpenStackCluster| {

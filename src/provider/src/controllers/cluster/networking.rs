@@ -1,4 +1,4 @@
-//! Network, router and security groups in a pass.
+//! Reads and creates network, router and security groups in a pass.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,20 +18,21 @@ use capo_core::Lookup;
 use capo_core::ids::SubnetId;
 use capo_openstack::network::{Network, ProjectNetworking};
 
-/// What a pass reads of the networking.
+/// The parts of the networking that a pass reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Nothing: what was read a short while ago is used.
+    /// Nothing is read. The values of a recent read are used.
     Nothing,
-    /// Everything that may have changed, and one of the parts that hardly ever change, in turn.
+    /// Everything that may have changed is read, and in addition one of the parts that hardly ever change.
     Part(Turn),
-    /// All of it.
+    /// Everything is read.
     All,
 }
 
 impl Scope {
-    /// What a pass over `generation` reads, by the generation of the last read that had no error and by its age. What is
-    /// younger than half the time between two passes is used: no pass depends on the last change.
+    /// The scope of a pass over `generation`. `read` is the generation of the last read without an error and the age of
+    /// that read. Values that are younger than half the sync period are used without a new read, because no pass
+    /// depends on the latest change.
     pub(crate) fn of(
         read: Option<(i64, Duration)>,
         generation: i64,
@@ -45,7 +46,7 @@ impl Scope {
         }
     }
 
-    /// Whether the pass reads this part that hardly ever changes.
+    /// Whether the pass reads this one of the parts that hardly ever change.
     pub(crate) fn includes(self, turn: Turn) -> bool {
         match self {
             Self::Nothing => false,
@@ -55,7 +56,7 @@ impl Scope {
     }
 }
 
-/// What this pass reads.
+/// The scope of this pass.
 pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
     let read = pass.seen.networking_read.as_ref();
     let read = read.map(|read| (read.value, read.age(pass.now)));
@@ -63,9 +64,9 @@ pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
     Scope::of(read, pass.generation(), sync_period, pass.seen.turn)
 }
 
-/// Network, router and groups, as far as `scope` goes. Each part goes as far as it can without the others, and keeps what
-/// was read of it before where it fails. Returns the shared lists that were read before all of it, for
-/// [`settled_networking::keep`], where nothing failed.
+/// Reads and creates network, router and security groups, within `scope`. Each part goes on as far as it can without
+/// the others. If a part fails, its former value is kept. Returns the project's lists for
+/// [`settled_networking::remember`] if nothing failed; they were read before everything else.
 pub(crate) async fn networking(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
@@ -137,7 +138,7 @@ pub(crate) async fn networking(
     lists.filter(|_| complete)
 }
 
-/// Nothing has changed since these parts were read.
+/// Sets the conditions of all parts to True, because nothing has changed since the last read without an error.
 fn all_good(pass: &mut Reconcile<'_>) {
     for kind in [
         kind::NETWORK_READY,
@@ -148,7 +149,7 @@ fn all_good(pass: &mut Reconcile<'_>) {
     }
 }
 
-/// The router step; without a known external network, or with a value that can't be used, the router is only read.
+/// The router step. If the external network is unknown or a value of the spec can't be used, the router is only read.
 async fn router(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,

@@ -36,7 +36,7 @@ pub(crate) struct Networking {
 pub(crate) struct NetworkState {
     /// The network.
     pub network: Network,
-    /// Its subnets, the one that matters most first.
+    /// The subnets, of which the first one is the default for machines and load balancer members.
     pub subnets: Vec<Subnet>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Groups {
     pub bastion: Option<KnownGroup>,
 }
 
-/// What status and ports need of a managed security group.
+/// The properties of a managed security group that the status and ports need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownGroup {
     /// Neutron's id.
@@ -70,18 +70,18 @@ pub(crate) struct KnownGroup {
     pub name: String,
 }
 
-/// A load balancer that this process has read and found to be ours.
+/// A load balancer that this process has read and found to be the cluster's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownLoadBalancer {
     /// Octavia's id.
     pub id: LoadBalancerId,
     /// Its name.
     pub name: String,
-    /// Its provider, empty where Octavia shows none.
+    /// The name of its Octavia provider; empty if Octavia shows none.
     pub provider: String,
-    /// Its address.
+    /// The address of its VIP.
     pub vip: Option<IpAddr>,
-    /// The port of its address.
+    /// The port of its VIP.
     pub vip_port: Option<PortId>,
     /// Its tags.
     pub tags: Vec<String>,
@@ -100,8 +100,9 @@ impl From<&LoadBalancer> for KnownLoadBalancer {
     }
 }
 
-/// What hardly ever changes and is read in every fourth pass. The rest of the reads would show it if one of these had
-/// vanished: a network goes only after its subnets, a router only after its interfaces.
+/// The parts that hardly ever change. One of them is read per pass, so each is read in every fourth pass. The other
+/// reads show if one of these objects vanished: a network is deleted only after its subnets, and a router only after
+/// its interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Turn {
     /// The external network.
@@ -132,8 +133,8 @@ impl Turn {
 pub(crate) struct SettledNetworking {
     /// The generation of the object in that pass.
     pub generation: i64,
-    /// The objects of the cluster, as one hash.
+    /// A hash of the cluster's objects in these lists.
     pub hash: u64,
-    /// When the pass began that read the cluster by itself and found nothing to change.
+    /// The beginning of the last pass that read the cluster's objects themselves and found nothing to change.
     pub verified_at: Instant,
 }

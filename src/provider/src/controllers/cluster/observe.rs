@@ -1,4 +1,4 @@
-//! The facts that the gates need of the cluster around a load balancer: Cluster, control plane, Machines, CA.
+//! The facts about the cluster around a load balancer that the gates need: Cluster, control plane, Machines, CA.
 
 use std::{
     sync::Arc,
@@ -19,11 +19,11 @@ use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{Endpoint, GateOverride, Lookup, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::ClusterFacts;
 
-/// Cluster API's condition on the Cluster: the workload cluster answers through the endpoint.
+/// Cluster API's condition on the Cluster. It is True while the workload cluster answers through the endpoint.
 const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
-/// How long a CA that was read is used.
+/// How long a CA is used without a new read.
 const AUTHORITY_AGE: Duration = Duration::from_mins(10);
-/// The largest CA that is accepted; real ones have a few kB.
+/// The maximum size of a CA in bytes. Real CAs have a few kB.
 const LARGEST_AUTHORITY: usize = 64 * 1024;
 
 /// The objects around an `OpenStackCluster`.
@@ -31,7 +31,7 @@ const LARGEST_AUTHORITY: usize = 64 * 1024;
 pub(crate) struct RelatedObjects {
     /// The owning Cluster; `None` once an uncached read found it absent.
     pub cluster: Option<Arc<Cluster>>,
-    /// The Cluster's name, also where it is absent.
+    /// The Cluster's name, even if the Cluster is absent.
     pub cluster_name: String,
     /// Every Machine of the cluster.
     pub machines: Vec<Arc<Machine>>,
@@ -46,18 +46,19 @@ pub(crate) struct RelatedObjects {
     reason = "independent facts, each named where it is read"
 )]
 pub(crate) struct ControlPlane {
-    /// Its status shows that it was initialised once, or it can't be read and may have been.
+    /// Whether its status shows that it was ever initialised. Also true if the object can't be read, because then it
+    /// may have been.
     pub initialised: bool,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub deleting: bool,
-    /// The Cluster names it, and an uncached read found it absent.
+    /// Whether the Cluster names it and an uncached read found it absent.
     pub absent: bool,
-    /// It is a KubeadmControlPlane.
+    /// Whether it is a `KubeadmControlPlane`.
     pub kubeadm: bool,
 }
 
 impl ControlPlane {
-    /// Reads the contract's fields of a control-plane object.
+    /// Reads the fields of a control-plane object that Cluster API's contract defines.
     pub(crate) fn read(kind: &str, object: &serde_json::Value) -> Self {
         let is =
             |path: &str| object.pointer(path).and_then(serde_json::Value::as_bool) == Some(true);
@@ -70,7 +71,7 @@ impl ControlPlane {
         }
     }
 
-    /// A control-plane object that can't be read. Whatever would open a gate counts as false.
+    /// The value for a control-plane object that can't be read. It opens no gate.
     fn unreadable(kind: &str) -> Self {
         Self {
             initialised: true,
@@ -82,7 +83,7 @@ impl ControlPlane {
 }
 
 impl RelatedObjects {
-    /// The control plane was initialised once.
+    /// Whether the control plane was ever initialised.
     pub(crate) fn initialised(&self) -> bool {
         self.control_plane.initialised
             || self
@@ -94,12 +95,12 @@ impl RelatedObjects {
                 .any(|machine| machine.status.node_ref.is_some())
     }
 
-    /// A control-plane Machine, deleting or not, has a providerID.
+    /// Whether a control-plane Machine has a providerID. Machines that are being deleted count too.
     pub(crate) fn machine_admitted(&self) -> bool {
         self.control_plane_machines().any(Machine::is_admitted)
     }
 
-    /// The ids of the servers of admitted control-plane Machines, a few of them.
+    /// The server ids of at most ten admitted control-plane Machines.
     pub(crate) fn admitted_servers(&self) -> impl Iterator<Item = ServerId> {
         self.control_plane_machines()
             .filter_map(|machine| machine.spec.provider_id.as_deref())
@@ -107,8 +108,8 @@ impl RelatedObjects {
             .take(10)
     }
 
-    /// The Cluster or its control plane is being deleted, or was deleted. The object of a control plane that has no Machine
-    /// may not have been created yet.
+    /// Whether the Cluster or its control plane is being deleted, or was deleted. An absent control-plane object
+    /// without any Machine does not count as deleted, because it may not have been created yet.
     pub(crate) fn is_being_deleted(&self) -> bool {
         let was_deleted =
             self.control_plane.absent && self.control_plane_machines().next().is_some();
@@ -123,7 +124,7 @@ impl RelatedObjects {
             .find(|machine| machine.is_on(openstack_machine))
     }
 
-    /// A control-plane Machine is being deleted.
+    /// Whether a control-plane Machine is being deleted.
     pub(crate) fn is_machine_leaving(&self) -> bool {
         self.control_plane_machines().any(Machine::is_deleting)
     }
@@ -136,7 +137,8 @@ impl RelatedObjects {
     }
 }
 
-/// Reads the related objects from the stores, and without a cache those whose absence opens a gate.
+/// Reads the related objects from the stores. An object whose absence would open a gate is read without a cache if the
+/// store lacks it.
 pub(crate) async fn related(
     context: &Context,
     namespace: &str,
@@ -190,7 +192,8 @@ async fn control_plane(
     }
 }
 
-/// The facts that the tracker gets. Keeps in `seen` since when the remote connection holds, and the CA.
+/// Collects the facts for the tracker. The CA and the time since which the remote connection has held are kept in
+/// `seen`.
 pub(crate) async fn facts(
     context: &Context,
     name: &ObjectName,
@@ -220,8 +223,8 @@ pub(crate) async fn facts(
     }
 }
 
-/// The `OpenStackMachine`s of the control plane that exist. The machine controller hands over each of them in its first
-/// pass, except for those that are gone but for finalizers of others.
+/// The `OpenStackMachine`s of the control plane that exist. Objects that are being deleted and have no finalizer of
+/// capo-rs any more are left out. The machine controller publishes each of the others to the tracker in its first pass.
 fn openstack_machines(
     context: &Context,
     namespace: &str,
@@ -285,7 +288,7 @@ async fn read_authority(
     }
 }
 
-/// Whether deleting the load balancer can lose anything, by reads without a cache.
+/// Whether nothing is lost by deleting the load balancer, from reads without a cache.
 pub(crate) async fn nothing_to_lose(
     context: &Context,
     namespace: &str,

@@ -15,9 +15,9 @@ use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{FailureClass, Priority, Reason, ids::ProjectId};
 use capo_openstack::load_balancer::LoadBalancer;
 
-/// An error where the annotation says that the cluster's objects are in another project than that of the credentials. A
-/// Secret that was replaced by one of another project must not have a second network and load balancer created there, and
-/// what is read or absent there says nothing about this cluster.
+/// Returns an error if the annotation says that the cluster's objects are in another project than that of the
+/// credentials. If a Secret was replaced by one of another project, no second network and load balancer may be created
+/// there, and what exists or is absent there says nothing about this cluster.
 pub(crate) fn check_recorded(pass: &Reconcile<'_>, project: &ProjectId) -> StepResult<()> {
     match recorded(&pass.object) {
         Some(own) if own != *project => Err(elsewhere(format!(
@@ -30,7 +30,7 @@ pub(crate) fn check_recorded(pass: &Reconcile<'_>, project: &ProjectId) -> StepR
     }
 }
 
-/// Records the project of the credentials, which were verified, as that of the cluster's objects.
+/// Records the project of the verified credentials as that of the cluster's objects.
 pub(crate) async fn record(pass: &mut Reconcile<'_>, project: &ProjectId) -> StepResult<()> {
     if recorded(&pass.object).is_some() {
         return Ok(());
@@ -51,7 +51,8 @@ pub(crate) async fn record(pass: &mut Reconcile<'_>, project: &ProjectId) -> Ste
             let doing = "Recording the project of the cluster's objects";
             StepError::kubernetes(OPENSTACK_AUTHENTICATION_SUCCEEDED, doing, &error)
         })?;
-    // The pass has judged this generation, and another client may have made a newer one meanwhile.
+    // The generation stays that of the object on which the pass is based, because another client may have made a newer
+    // one meanwhile.
     written.metadata.generation = pass.object.metadata.generation;
     pass.object = written;
     Ok(())
@@ -66,9 +67,10 @@ fn elsewhere(message: String) -> StepError {
     )
 }
 
-/// The same for a cluster without the annotation: an error where a control-plane Machine is admitted, and neither the load
-/// balancer or managed network of the status nor the server of any such Machine exists in the project of the credentials. A
-/// name is no evidence: a cluster of the same name may be in another project. The result counts until the credentials change.
+/// Makes the same check for a cluster without the annotation. It returns an error if a control-plane Machine is
+/// admitted, but neither the load balancer or the managed network of the status nor the server of such a Machine exists
+/// in the project of the credentials. Names are not compared, because a cluster of the same name may be in another
+/// project. The result counts until the credentials change.
 pub(crate) async fn verify(
     pass: &Reconcile<'_>,
     context: &StepContext<'_>,

@@ -1,4 +1,4 @@
-//! One pass over one object: its inputs, its findings and its outcome.
+//! One pass over one object: its inputs, what it finds, and its outcome.
 
 use std::{
     sync::atomic::AtomicBool,
@@ -46,21 +46,21 @@ use capo_openstack::Cloud;
 
 /// One pass over one `OpenStackCluster`.
 pub(crate) struct Reconcile<'a> {
-    /// What every pass has at hand.
+    /// The state that all passes share.
     pub context: &'a Context,
     /// The object as it was last read or written.
     pub object: OpenStackCluster,
     /// Its name.
     pub name: ObjectName,
-    /// The objects around it.
+    /// The related Kubernetes objects.
     pub related: RelatedObjects,
-    /// What this process saw before.
+    /// What earlier passes of this process have read.
     pub seen: CachedCluster,
     /// What the pass reports at its end.
     pub report: Report,
-    /// When the pass began.
+    /// The moment at which the pass began.
     pub now: Instant,
-    /// What the machines of the cluster depend on has changed: they need a pass too.
+    /// Whether something changed on which the cluster's machines depend, so that they need a pass too.
     pub wake_machines: bool,
     outcomes: Vec<Outcome>,
     optional_outcomes: Vec<Outcome>,
@@ -97,7 +97,7 @@ impl<'a> Reconcile<'a> {
         self.name.to_string()
     }
 
-    /// The cloud that the object names. No request is sent to it yet.
+    /// The cloud that the object names. This sends no request to OpenStack.
     pub(crate) async fn cloud(&self) -> StepResult<Cloud> {
         let asker = Subject::new("OpenStackCluster", &self.name);
         identity::cloud(self.context, &asker, &self.object.spec.identity_ref).await
@@ -109,18 +109,18 @@ impl<'a> Reconcile<'a> {
         identity::sign_in(&asker, &self.object.spec.identity_ref, cloud?).await
     }
 
-    /// Records that nothing pauses the object.
+    /// Sets the condition Paused to False.
     pub(crate) fn not_paused(&mut self) {
         self.report
             .set_condition(kind::PAUSED, ConditionState::unmet(Reason::NotPaused, ""));
     }
 
-    /// The names of everything that is managed for this cluster.
+    /// The names of all managed OpenStack objects of this cluster.
     pub(crate) fn names(&self) -> Names {
         Names::new(&self.name.namespace, &self.related.cluster_name)
     }
 
-    /// The object, as events refer to it.
+    /// The reference to the object in events.
     pub(crate) fn reference(&self) -> ObjectReference {
         self.object.object_ref(&())
     }
@@ -135,7 +135,7 @@ impl<'a> Reconcile<'a> {
         self.object.annotations().get(key).map(String::as_str)
     }
 
-    /// Notes why a step did not come to its end; other steps go on.
+    /// Records the error of a step that did not complete. Other steps continue.
     pub(crate) fn note(&mut self, step_error: StepError) {
         self.report
             .set_condition(step_error.condition, step_error.state);
@@ -149,12 +149,12 @@ impl<'a> Reconcile<'a> {
         self.optional_outcomes.push(step_error.outcome);
     }
 
-    /// Notes a wait that another condition reports.
+    /// Records a wait that another condition shows.
     pub(crate) fn note_wait(&mut self, outcome: Outcome) {
         self.outcomes.push(outcome);
     }
 
-    /// Notes when the next pass is due for something on which neither a condition nor a machine depends.
+    /// Records a wait that no condition shows and on which no machine depends.
     pub(crate) fn wait_optional(&mut self, outcome: Outcome) {
         self.optional_outcomes.push(outcome);
     }
@@ -175,8 +175,8 @@ impl<'a> Reconcile<'a> {
         self.outcomes.is_empty()
     }
 
-    /// The context of this pass's steps, with the credentials that were found for it. `pause` is how soon to look again for
-    /// what is being deleted.
+    /// The context of this pass's steps, with the credentials of `identity`. `pause` is the time until the next look at
+    /// something that is being deleted.
     pub(crate) fn step_context<'s>(
         &self,
         identity: &'s Identity,
@@ -200,14 +200,15 @@ impl<'a> Reconcile<'a> {
         }
     }
 
-    /// Whether the cluster was provisioned once, by its status.
+    /// Whether the status says that the cluster was provisioned.
     pub(crate) fn is_provisioned(&self) -> bool {
         let status = self.object.status.as_ref();
         let initialization = status.and_then(|status| status.initialization.as_ref());
         initialization.and_then(|initialization| initialization.provisioned) == Some(true)
     }
 
-    /// Who may connect to the load balancer, once every address of the cluster itself is known.
+    /// The address ranges that may connect to the load balancer. `None` means that an address of the cluster itself is
+    /// not known yet.
     pub(crate) fn allowed_cidrs(&self, allowed: Option<&[IpNet]>) -> Option<Vec<IpNet>> {
         let key = ObjectRef::new(&bastion::server_name(&self.related.cluster_name))
             .within(&self.name.namespace);
@@ -220,8 +221,9 @@ impl<'a> Reconcile<'a> {
         allowed_cidrs::ranges(allowed, &self.seen.networking, bastion.as_deref(), vip)
     }
 
-    /// Publishes the load balancer and the facts around it to its tracker. While it is unknown whether there is one, the
-    /// tracker gets the facts alone. A worker that is needed for what opens a gate by itself starts without credentials then.
+    /// Publishes the load balancer and the facts about its cluster to the tracker. While it is unknown whether there is
+    /// a load balancer, only the facts are published. If the facts alone open a gate and the load balancer has no
+    /// worker yet, one is started without credentials.
     pub(crate) fn publish(
         &self,
         desired: &DesiredCluster,
@@ -252,15 +254,16 @@ impl<'a> Reconcile<'a> {
             .filter(|cloud| is_known && self.seen.is_verified(cloud));
         let load_balancer = load_balancer.for_tracker(facts.clone());
         tracker.set_load_balancer(&self.name, cloud.map(OctaviaClient), load_balancer);
-        // The object may have vanished during the pass. The store is looked at after the value was published, so that
-        // either this or the watch ends the worker.
+        // The object may have vanished during the pass. The store is checked after publishing, so that either this
+        // check or the watch stops the worker.
         let key = ObjectRef::new(&self.name.name).within(&self.name.namespace);
         if self.context.stores.openstack_clusters.get(&key).is_none() {
             tracker.forget_load_balancer(&self.name);
         }
     }
 
-    /// Whether a gate opens whatever the load balancer is like: the cluster is being deleted, or an operator bypasses a gate.
+    /// Whether a gate opens regardless of the load balancer's state: the cluster is being deleted, or an operator
+    /// bypasses a gate.
     fn opens_a_gate(&self, facts: &ClusterFacts) -> bool {
         let machines = &self.context.stores.openstack_machines;
         let is_bypassed = |name: &ObjectName| {
@@ -276,7 +279,7 @@ impl<'a> Reconcile<'a> {
             || facts.machines.iter().any(is_bypassed)
     }
 
-    /// Writes the endpoint into the spec, where it stays for good.
+    /// Writes the endpoint into the spec, where it never changes again.
     pub(crate) async fn write_endpoint(&mut self, host: &str, port: u16) -> StepResult<()> {
         let endpoint = ApiEndpoint {
             host: Some(host.to_owned()),
@@ -293,7 +296,7 @@ impl<'a> Reconcile<'a> {
             .await
         {
             Ok(written) => {
-                // The generation that our own write creates requires no new read.
+                // The generation that this write creates requires no new read.
                 let generation = written.metadata.generation.unwrap_or_default();
                 if let Some(read) = &mut self.seen.networking_read {
                     read.value = generation;
@@ -325,7 +328,7 @@ impl<'a> Reconcile<'a> {
         }
     }
 
-    /// Ends the pass: the status is written, and what was read is kept for the next pass.
+    /// Ends the pass: writes the status and keeps what was read for the next pass.
     pub(crate) fn end(self) -> BoxFuture<'a, Outcome> {
         Box::pin(self.finish())
     }

@@ -26,7 +26,7 @@ use capo_core::{ConditionState, ConditionStatus, Lookup, Reason};
 use capo_gate::findings::Findings;
 use capo_openstack::network::{Network, Router};
 
-/// Conditions that every object has from the first pass.
+/// The conditions that every object has from the first pass on.
 const OURS: [&str; 6] = [
     kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
     kind::NETWORK_READY,
@@ -36,27 +36,27 @@ const OURS: [&str; 6] = [
     kind::API_SERVER_LOAD_BALANCER_READY,
 ];
 
-/// What a pass found out, and what becomes of the status by it.
+/// What a pass has found out, from which the status is built.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
     /// The conditions that this pass evaluated; the others stay as they were.
     pub conditions: Vec<(&'static str, ConditionState)>,
     /// The condition Ready where it is not the summary of the other conditions.
     pub ready: Option<ConditionState>,
-    /// The networking.
+    /// What is known of the networking.
     pub networking: Networking,
-    /// The load balancer.
+    /// What is known of the load balancer.
     pub load_balancer: LoadBalancerReport,
-    /// The bastion; unknown where this pass did not read it.
+    /// What is known of the bastion; unknown if this pass did not read it.
     pub bastion: Lookup<BastionStatus>,
-    /// Failure domains.
+    /// The failure domains; `None` if they were not read.
     pub zones: Option<Vec<Zone>>,
-    /// Everything a machine needs is there.
+    /// Whether everything that machines need exists.
     pub provisioned: bool,
-    /// Whether the load balancer's condition counts in Ready, once provisioned.
+    /// Whether the load balancer's condition counts in Ready once the cluster is provisioned.
     pub balancer_counts: bool,
-    /// Nothing failed and nothing is waited for. Until then Ready may be True of what was there before, so the
-    /// status does not count as this generation's.
+    /// Whether nothing failed and nothing is waited for. Until then the status does not count as that of this
+    /// generation, because Ready may still describe the former state.
     pub complete: bool,
 }
 
@@ -66,9 +66,9 @@ pub(crate) enum LoadBalancerReport {
     /// Nothing was read, so the status keeps what it has.
     #[default]
     Unchanged,
-    /// None is managed.
+    /// The cluster has no managed load balancer.
     None,
-    /// This one.
+    /// The load balancer that was read.
     Known(Box<LoadBalancerState>),
 }
 
@@ -77,9 +77,9 @@ pub(crate) enum LoadBalancerReport {
 pub(crate) struct LoadBalancerState {
     /// The load balancer.
     pub known: KnownLoadBalancer,
-    /// The floating IP before it; absent where none is desired.
+    /// The address of its floating IP; absent if no floating IP is desired.
     pub floating_ip: Lookup<std::net::IpAddr>,
-    /// What is in it.
+    /// What its worker has found.
     pub findings: Option<std::sync::Arc<Findings>>,
 }
 
@@ -90,14 +90,14 @@ impl Report {
         self.conditions.push((kind, verdict));
     }
 
-    /// Records one condition unless it was published already in this pass.
+    /// Records one condition unless this pass has recorded it already.
     pub(crate) fn set_condition_if_unset(&mut self, kind: &'static str, verdict: ConditionState) {
         if self.condition(kind).is_none() {
             self.conditions.push((kind, verdict));
         }
     }
 
-    /// What was published of a condition in this pass.
+    /// The state of a condition that this pass has recorded.
     pub(crate) fn condition(&self, kind: &str) -> Option<&ConditionState> {
         self.conditions
             .iter()
@@ -105,7 +105,7 @@ impl Report {
             .map(|(_, verdict)| verdict)
     }
 
-    /// The status of `object` as it should be by this report.
+    /// Builds the status of `object` from this report.
     pub(crate) fn status(&self, object: &OpenStackCluster, now: Timestamp) -> Value {
         let mut status = object.status.clone().unwrap_or_default();
         let generation = object.metadata.generation.unwrap_or_default();
@@ -155,8 +155,8 @@ impl Report {
         conditions.into_list()
     }
 
-    /// Before the cluster is provisioned everything counts; after that an ordinary change in the load
-    /// balancer does not. The bastion never counts: no machine depends on it.
+    /// The conditions that count in Ready. Until the cluster is provisioned, all of them count; after that an ordinary
+    /// change in the load balancer does not. The bastion never counts, because no machine depends on it.
     fn counted(&self, provisioned: bool) -> Vec<&'static str> {
         let mut counted: Vec<&'static str> = OURS
             .into_iter()
@@ -208,7 +208,7 @@ impl Report {
                 .unwrap_or_default();
             let network = match &seen.load_balancer_network {
                 Lookup::Unknown => None,
-                // In the cluster's network, which CAPO shows here too.
+                // The load balancer is in the cluster's network, which CAPO shows here too.
                 Lookup::Absent => seen.network.found().map(network_status),
                 Lookup::Found(own) => Some(network_status(own)),
             };
@@ -243,7 +243,8 @@ impl LoadBalancerState {
             ip: match &self.floating_ip {
                 Lookup::Found(ip) => Some(ip.to_string()),
                 Lookup::Absent => internal.clone(),
-                // The VIP is not the address that clients use, not even for a moment.
+                // The status does not show the VIP here, not even for a moment, because clients do not use that
+                // address.
                 Lookup::Unknown => before.ip,
             },
             internal_ip: internal,
@@ -265,7 +266,7 @@ impl LoadBalancerState {
     }
 }
 
-/// Sets a part of the status to what a lookup came to; what is unknown stays as it was.
+/// Sets a part of the status to the result of a lookup. If the result is unknown, the part stays as it was.
 fn set<T, S>(part: &mut Option<S>, lookup: &Lookup<T>, status: impl Fn(&T) -> S) {
     match lookup {
         Lookup::Unknown => {}
@@ -320,7 +321,8 @@ fn router_status(router: &Router) -> RouterStatus {
     }
 }
 
-/// Publishes an event for each condition that shows a problem, each text once. Ordinary progress is not published.
+/// Publishes an event for each condition that shows a problem, and each text only once. Ordinary progress is not
+/// published.
 pub(crate) fn publish_problems(events: &Events, about: &ObjectReference, report: &Report) {
     let mut published = BTreeSet::new();
     for (kind, verdict) in &report.conditions {
@@ -345,14 +347,14 @@ pub(crate) fn publish_problems(events: &Events, about: &ObjectReference, report:
 fn is_progress(reason: Reason) -> bool {
     match reason {
         Reason::Deleting | Reason::WaitingForOwner | Reason::NotPaused => true,
-        // The operator is reminded of a hold by an event.
+        // Events remind the operator that the operator holds a gate.
         Reason::OperatorHold => false,
         reason => reason.is_step_of_change(),
     }
 }
 
-/// The reasons that the load balancer's condition may have are a closed set; whatever else keeps the
-/// load balancer from being made is an error about it there, and has its own reason elsewhere.
+/// The load balancer's condition has a closed set of reasons. Other reasons that keep the load balancer from being
+/// created are replaced by `LoadBalancerError`; another condition shows the specific reason.
 pub(crate) fn in_closed_set(reason: Reason) -> Reason {
     match reason {
         Reason::InvalidSpec

@@ -1,4 +1,5 @@
-//! Finds our object among those that were read: by the known id, else by name, and never by a guess.
+//! Picks the cluster's object among those that were found: by the known id, or else if it is the only one. It never
+//! guesses.
 
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
@@ -6,11 +7,11 @@ use capo_core::Reason;
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Match<T> {
-    /// None matches.
+    /// No object matches.
     None,
-    /// This one matches.
+    /// This object matches.
     One(T),
-    /// Several match, and none has the known id. These are their ids, in order.
+    /// Several objects match, and none has the known id. These are their ids, sorted.
     Several(Vec<String>),
 }
 
@@ -34,7 +35,8 @@ where
 }
 
 impl<T> Match<T> {
-    /// One or none; several are an error that names `what` they are.
+    /// Returns the object that matches, if any. Several objects are an error; `what` describes the match in the
+    /// message.
     pub(crate) fn at_most_one(self, condition: &'static str, what: &str) -> StepResult<Option<T>> {
         match self {
             Self::None => Ok(None),
@@ -52,7 +54,7 @@ impl<T> Match<T> {
         }
     }
 
-    /// Exactly one; none and several are outcomes.
+    /// Returns the object that matches. None and several are errors; `what` describes the match in the message.
     pub(crate) fn exactly_one(self, condition: &'static str, what: &str) -> StepResult<T> {
         self.at_most_one(condition, what)?.ok_or_else(|| {
             StepError::refused(

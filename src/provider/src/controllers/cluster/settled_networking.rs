@@ -1,5 +1,5 @@
-//! Whether the networking is as it was when a pass found nothing to change in it: by lists that all clusters of a project
-//! share, instead of reads for each cluster.
+//! Finds out whether the networking is still as it was when a pass found nothing to change. It uses lists that all
+//! clusters of a project share, instead of requests for each cluster.
 
 use std::{
     sync::Arc,
@@ -13,15 +13,15 @@ use super::{
 use capo_core::{Lookup, Priority};
 use capo_openstack::network::ProjectNetworking;
 
-/// The lists are read from this number of clusters in one project on. For fewer clusters, reading what belongs to each of
-/// them costs less than the six lists do.
+/// The number of clusters in one project from which on the lists are used. For fewer clusters, requests for the objects
+/// of each cluster cost less than the six lists.
 const SHARED_BY: usize = 4;
-/// After this number of sync periods a cluster is read by itself all the same: the lists do not show what lies in other projects,
-/// nor a second object of a managed name.
+/// The number of sync periods after which the objects of a cluster are read again even if the lists show no change. The
+/// lists do not show objects in other projects, nor a second object with a managed name.
 const PERIODS: u32 = 12;
 
 impl SettledNetworking {
-    /// Whether lists with this hash say that nothing has changed since then.
+    /// Whether lists with this hash show that nothing has changed since then.
     fn holds(&self, generation: i64, hash: u64, sync_period: Duration, now: Instant) -> bool {
         self.generation == generation
             && self.hash == hash
@@ -29,8 +29,8 @@ impl SettledNetworking {
     }
 }
 
-/// The lists of the project, if enough clusters share them. They are read before anything of the cluster itself, so that a
-/// change that comes in between shows as another hash in the next pass.
+/// The lists of the project, if enough clusters share them. They are read before the objects of the cluster, so that a
+/// change between the two reads shows as another hash in the next pass.
 pub(crate) async fn lists(
     pass: &Reconcile<'_>,
     context: &StepContext<'_>,
@@ -39,7 +39,8 @@ pub(crate) async fn lists(
     if pass.context.clusters.count(is_of_cloud) < SHARED_BY {
         return None;
     }
-    // The networking is read at most every half sync period, so that the lists are younger than what was read last.
+    // The networking is read at most once in half a sync period. The lists must be younger than the last read, so their
+    // maximum age is a little shorter.
     let age = pass.context.settings.sync_period / 5 * 2;
     let shared = context.cloud.shared_reads();
     match shared.project_networking(age, Priority::Steady).await {
@@ -51,7 +52,7 @@ pub(crate) async fn lists(
     }
 }
 
-/// Whether the lists show everything as it was when a pass found nothing to change.
+/// Whether the lists show the same as when a pass found nothing to change.
 pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> bool {
     let sync_period = pass.context.settings.sync_period;
     match (&pass.seen.settled_networking, hash(&pass.seen, lists)) {
@@ -62,7 +63,7 @@ pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> b
     }
 }
 
-/// Remembers what the lists show after a pass that read all of the cluster's networking and changed nothing.
+/// Keeps what the lists show, after a pass that read all of the cluster's networking and changed nothing.
 pub(crate) fn remember(pass: &mut Reconcile<'_>, lists: &ProjectNetworking) {
     pass.seen.settled_networking = hash(&pass.seen, lists).map(|hash| SettledNetworking {
         generation: pass.generation(),
@@ -71,7 +72,7 @@ pub(crate) fn remember(pass: &mut Reconcile<'_>, lists: &ProjectNetworking) {
     });
 }
 
-/// The hash of everything that a pass reads of the cluster's networking; `None` where the lists lack some of it.
+/// A hash of everything that a pass reads of the cluster's networking; `None` if the lists lack some of it.
 fn hash(seen: &CachedCluster, lists: &ProjectNetworking) -> Option<u64> {
     let networking = &seen.networking;
     let networks = [&networking.network, &networking.load_balancer_network];

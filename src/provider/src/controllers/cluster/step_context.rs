@@ -1,6 +1,6 @@
-//! What the steps of one pass share: the cloud, what is desired, what is known, and where events go. The pass builds it and
-//! is no part of it, because a pass changes what it has seen and reports while it holds what its steps share, and because a
-//! pass without credentials has none of this.
+//! What the steps of one pass share: the cloud, the desired state, the known ids, and the events. It is separate from
+//! the pass for two reasons: a pass changes what it has read and reports while its steps use the context, and a pass
+//! without credentials has no such context.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -22,19 +22,19 @@ use capo_openstack::{Cloud, Error, network::Tagged};
 pub(crate) struct StepContext<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
-    /// The credentials' project: what we look for by name is looked for in it alone.
+    /// The project of the credentials. Lookups by name are restricted to this project.
     pub project: ProjectId,
-    /// What the object asks for.
+    /// The desired state, from the object's spec.
     pub desired: &'a DesiredCluster,
-    /// Ids from the status. They are hints: what they point to is read before it is used.
+    /// The ids from the status. They are hints: an object is read before its id is used.
     pub known: KnownIds,
-    /// A control-plane Machine was admitted, so that the network must exist.
+    /// Whether a control-plane Machine was admitted, so that the network must exist already.
     pub machine_admitted: bool,
-    /// How soon to look again for what is being deleted.
+    /// The time until the next look at something that is being deleted.
     pub pause: Duration,
-    /// Where events go.
+    /// The recorder of events.
     pub events: &'a Events,
-    /// The object, for events.
+    /// The object that events refer to.
     pub object: ObjectReference,
     /// Whether a step has changed anything in OpenStack.
     pub has_changed: AtomicBool,
@@ -63,7 +63,7 @@ pub(crate) struct KnownIds {
     pub worker_group: Option<SecurityGroupId>,
     /// `status.bastionSecurityGroup.id`
     pub bastion_group: Option<SecurityGroupId>,
-    /// `status.bastion.floatingIP`, which has the same description as ours.
+    /// `status.bastion.floatingIP`. That floating IP has the same description as the API server's.
     pub bastion_floating_ip: Option<std::net::IpAddr>,
 }
 
@@ -112,7 +112,7 @@ impl KnownIds {
 }
 
 impl StepContext<'_> {
-    /// The wait for an object whose deletion is under way.
+    /// Returns a wait for an object that is being deleted.
     pub(crate) fn still_deleting(
         &self,
         condition: &'static str,
@@ -121,13 +121,13 @@ impl StepContext<'_> {
         StepError::wait(condition, Reason::Deleting, message, self.pause)
     }
 
-    /// Reports that something was created.
+    /// Reports that an object was created in OpenStack.
     pub(crate) fn created(&self, object: CloudObject, name: &str, id: &str) {
         self.changed(Verb::Create, object, name, id, "");
     }
 
-    /// Reports how the deletion of something ended, and returns its error. What was gone before is neither a change nor an
-    /// error.
+    /// Reports the result of a deletion and returns its error. If the object did not exist, that is neither a change
+    /// nor an error.
     pub(crate) fn deleted(
         &self,
         object: CloudObject,
@@ -138,7 +138,7 @@ impl StepContext<'_> {
         self.removed(Verb::Delete, object, name, id, answer)
     }
 
-    /// The same for another way to take something away.
+    /// Does the same for another kind of removal.
     pub(crate) fn removed(
         &self,
         verb: Verb,
@@ -154,7 +154,7 @@ impl StepContext<'_> {
             .removed(&self.object, (verb, object), name, id, answer)
     }
 
-    /// Reports that something was changed.
+    /// Reports that an object in OpenStack was changed.
     pub(crate) fn updated(&self, object: CloudObject, name: &str, id: &str, change: &str) {
         self.changed(Verb::Update, object, name, id, change);
     }
@@ -180,7 +180,7 @@ impl StepContext<'_> {
             .failed(&self.object, verb, object, name, (error.class(), &message));
     }
 
-    /// Reports that the cloud's default is used in place of a provider or flavor that it does not have.
+    /// Reports that the cloud lacks a provider or flavor, and that its default is used instead.
     pub(crate) fn warn_default(&self, field: &str, found: &str, right: &str) {
         let note = format!(
             "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{field} is \"{found}\", which this cloud's load \
@@ -193,7 +193,7 @@ impl StepContext<'_> {
             .warning_as(&self.object, reason, "Create", &note);
     }
 
-    /// Sees to it that an object of ours carries the tags it should, and leaves further ones alone.
+    /// Adds missing tags to a managed object. Other tags of the object stay.
     pub(crate) async fn tag(
         &self,
         condition: &'static str,
@@ -213,7 +213,7 @@ impl StepContext<'_> {
                 self.changed(Verb::Tag, kind, "", id, &all.join(", "));
                 Ok(())
             }
-            // A Neutron without tags on this kind: nothing depends on them.
+            // This Neutron has no tags for this kind of object. Nothing depends on them.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => {
                 self.failed(Verb::Tag, tagged(object).0, "", &error);
@@ -228,15 +228,15 @@ impl StepContext<'_> {
     }
 }
 
-/// The tags that an object has, and those that it lacks; `None` where it lacks none. CAPO also removes the tags of
-/// security groups that a user has added.
+/// The tags of an object together with the missing ones; `None` if none is missing. Other tags stay. CAPO differs: it
+/// removes tags that a user added to security groups.
 fn with_missing(present: &[String], wanted: &[String]) -> Option<Vec<String>> {
     let missing = || wanted.iter().filter(|tag| !present.contains(tag));
     missing().next()?;
     Some(present.iter().chain(missing()).cloned().collect())
 }
 
-/// What carries the tags, as events name it.
+/// The kind and id of a tagged object, as events show them.
 fn tagged(object: Tagged<'_>) -> (CloudObject, &str) {
     match object {
         Tagged::Network(id) => (CloudObject::Network, id.as_str()),

@@ -1,4 +1,4 @@
-//! What the tracker of the load balancer gets from a pass.
+//! What a pass publishes to the load balancer's tracker.
 
 use ipnet::IpNet;
 
@@ -12,8 +12,8 @@ use capo_core::{Lookup, Provider, ids::SubnetId, octavia::MonitorNumbers};
 use capo_gate::desired::{self as tracker, ClusterFacts};
 use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
 
-/// Whether everything is known that the tracker needs: which load balancer it is, if any, and the subnet that its members
-/// must have where they are in another network. A member that was created without it would never be corrected.
+/// Whether everything that the tracker needs is known: which load balancer it is, if any, and the subnet of the members
+/// if they are in another network. That subnet can't be added to a member later.
 pub(crate) fn is_load_balancer_known(seen: &CachedCluster, desired: &DesiredLoadBalancer) -> bool {
     let networking = &seen.networking;
     match seen.load_balancer {
@@ -27,7 +27,8 @@ pub(crate) fn is_load_balancer_known(seen: &CachedCluster, desired: &DesiredLoad
     }
 }
 
-/// Whether a provider of Octavia can restrict who connects. A version that could not be read counts as new enough.
+/// Whether a provider of Octavia can restrict which addresses may connect. A version of the API that could not be read
+/// counts as new enough.
 pub(crate) fn supports_allowed_cidrs(provider: &str, version: Option<ApiVersion>) -> bool {
     Provider::of(provider).supports_allowed_cidrs() && !is_too_old(version)
 }
@@ -36,7 +37,8 @@ fn is_too_old(version: Option<ApiVersion>) -> bool {
     version.is_some_and(|version| version < ALLOWED_CIDRS)
 }
 
-/// The parts of the spec that this load balancer can't do, each as a sentence that begins with the field.
+/// The parts of the spec that this load balancer does not support. Each is a sentence that begins with the name of the
+/// field.
 pub(crate) fn unsupported(
     desired: &DesiredLoadBalancer,
     found: &KnownLoadBalancer,
@@ -74,20 +76,20 @@ pub(crate) fn unsupported(
     sentences
 }
 
-/// The load balancer as its tracker needs it.
+/// The inputs of what is published about the load balancer.
 pub(crate) struct DesiredTracking<'a> {
     /// The generation of the cluster.
     pub generation: i64,
     /// What was read of the cluster.
     pub seen: &'a CachedCluster,
-    /// What the spec asks for.
+    /// The desired state, from the spec.
     pub desired: &'a DesiredCluster,
-    /// Who may connect; `None` while that is unknown.
+    /// The address ranges that may connect; `None` while they are unknown.
     pub allowed_cidrs: Option<Vec<IpNet>>,
 }
 
 impl DesiredTracking<'_> {
-    /// With the facts that gates depend on.
+    /// Returns what is published, together with the facts on which gates depend.
     pub(crate) fn for_tracker(self, facts: ClusterFacts) -> tracker::DesiredLoadBalancer {
         let known = self.seen.load_balancer.found();
         let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
@@ -114,7 +116,7 @@ impl DesiredTracking<'_> {
     }
 }
 
-/// The subnet of members, where the load balancer is in another network.
+/// The subnet of the members, if the load balancer is in another network than the members.
 fn member_subnet(seen: &CachedCluster) -> Option<SubnetId> {
     let networking = &seen.networking;
     let own = networking.load_balancer_network.found()?;
@@ -167,7 +169,7 @@ mod tests {
         seen.networking.primary_subnet = Lookup::Found("s".into());
         assert!(is_load_balancer_known(&seen, &desired));
         assert_eq!(member_subnet(&seen), Some("s".into()));
-        // A load balancer that was not looked up does not count as absent.
+        // A load balancer that was not looked up counts as unknown, and not as absent.
         seen.load_balancer = Lookup::Unknown;
         assert!(!is_load_balancer_known(&seen, &desired));
     }

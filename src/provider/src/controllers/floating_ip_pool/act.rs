@@ -1,4 +1,4 @@
-//! Carries a pool's plan out.
+//! Carries out the plan for a pool.
 
 use std::net::IpAddr;
 
@@ -37,16 +37,16 @@ use capo_openstack::{
     network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
 };
 
-/// How a pass ended whose steps all succeeded.
+/// The result of a pass in which no step failed.
 pub(super) enum Action {
-    /// The pool is there and its status is to be written.
+    /// The pool still exists, and its status has to be written.
     Settled(Outcome),
-    /// The pool is gone.
+    /// The pool's finalizer was removed.
     Removed,
 }
 
 impl Pass<'_> {
-    /// Carries out `plan`, and puts into `report` what is known whatever a step ends in.
+    /// Carries out `plan`. What is known independently of the steps' results is put into `report` first.
     pub(super) async fn act(
         &mut self,
         identity: &Identity,
@@ -103,7 +103,7 @@ impl Pass<'_> {
         self.context.api(&self.name.namespace)
     }
 
-    /// Answers claims in their order. What the status shows follows every step.
+    /// Answers the claims in order. The report is updated after every step.
     async fn answer_claims(
         &mut self,
         identity: &Identity,
@@ -152,7 +152,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Writes down that a creation is sent, before it is sent; `None` once its outcome is known.
+    /// Records on the pool that a request for a new floating IP is about to be sent. `None` removes the record once the
+    /// result of the request is known.
     async fn record_creation(&mut self, at: Option<Timestamp>) -> StepResult<()> {
         let value = at.map(|at| at.to_string());
         let patch = json!({"metadata": {"annotations": {CREATION: value}}});
@@ -186,7 +187,8 @@ impl Pass<'_> {
         Ok(fip)
     }
 
-    /// The floating IP; where the allocation was refused, the record of it is removed.
+    /// Returns the floating IP from the answer to its creation. If the creation was refused, the record of it is
+    /// removed.
     async fn known(&mut self, allocated: Result<FloatingIp, Error>) -> StepResult<FloatingIp> {
         match allocated {
             Ok(fip) => Ok(fip),
@@ -216,7 +218,7 @@ impl Pass<'_> {
             })
     }
 
-    /// Deletes a floating IP and looks whether it is gone.
+    /// Deletes a floating IP and checks whether it is gone.
     async fn delete(&self, identity: &Identity, id: &FloatingIpId, ip: IpAddr) -> StepResult<()> {
         let doing = format!("Deleting floating IP {ip}");
         let failed = |error: &Error| openstack(Reason::OpenStackError, &doing, error);
@@ -251,7 +253,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Lets an `IPAddress` go whose floating IP is released.
+    /// Removes the finalizer of an `IPAddress` whose floating IP was released.
     async fn release(&self, observed: &Observed, name: &str) -> StepResult<()> {
         let Some(address) = observed.addresses.get(name) else {
             return Ok(());
@@ -304,7 +306,7 @@ impl Pass<'_> {
         serde_json::to_value(spec).unwrap_or_default()
     }
 
-    /// Writes the `IPAddress`'s name, which is the claim's, into the claim's status.
+    /// Writes the name of the `IPAddress`, which is the same as the claim's, into the claim's status.
     async fn answer(&self, claim: &Claim) -> StepResult<()> {
         let name = claim.object.name_any();
         let api = self.context.api::<IPAddressClaim>(&self.name.namespace);
@@ -317,7 +319,7 @@ impl Pass<'_> {
             .await;
         match written {
             Ok(_) => Ok(()),
-            // Its change or its end leads to another pass.
+            // The claim was changed or deleted meanwhile, which starts another pass.
             Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(()),
             Err(error) => Err(kubernetes(
                 &format!("Writing the status of IPAddressClaim {name}"),
@@ -334,7 +336,7 @@ impl Pass<'_> {
     }
 }
 
-/// The address of a floating IP, or else its id.
+/// The address of a floating IP, or its id if it has no address.
 fn address_or_id(fip: &FloatingIp) -> String {
     fip.floating_ip_address
         .map_or_else(|| fip.id.to_string(), |address| address.to_string())

@@ -1,9 +1,10 @@
-//! `OpenStackFloatingIPPool`: floating IPs for `IPAddressClaim`s, by Cluster API's IPAM contract.
+//! The controller of `OpenStackFloatingIPPool`. It allocates floating IPs for `IPAddressClaim`s, as Cluster API's IPAM
+//! contract describes.
 //!
-//! A pass reads the pool's claims and addresses past every cache together with the floating IPs in Neutron ([`observe`]),
-//! checks the spec ([`validate`]), decides for every claim and every address that is released ([`plan`]), carries
-//! that out ([`act`]) and writes the status ([`report`]). Names, tags and finalizers are CAPO's, so that a pool can be
-//! taken over from it and given back.
+//! A pass reads the pool's claims and addresses without a cache, and the floating IPs from Neutron ([`observe`]). It
+//! checks the spec ([`validate`]), decides what to do about every claim and every address that is released ([`plan`]),
+//! carries that out ([`act`]) and writes the status ([`report`]). Names, tags and finalizers are the same as CAPO's, so
+//! that a pool can be migrated from CAPO and back.
 
 mod act;
 mod names;
@@ -38,7 +39,7 @@ pub(super) use watch::run;
 /// The controller's name in logs and metrics.
 const CONTROLLER: &str = "openstackfloatingippool";
 
-/// Keeps an `IPAddress` until its floating IP is released. CAPO's.
+/// The finalizer that keeps an `IPAddress` until its floating IP is released. The name is CAPO's.
 const ADDRESS_FINALIZER: &str =
     "openstackfloatingippool.infrastructure.cluster.x-k8s.io/delete-floating-ip";
 

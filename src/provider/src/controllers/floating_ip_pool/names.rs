@@ -1,4 +1,4 @@
-//! Descriptions and tags of the floating IPs that are allocated for a pool.
+//! The descriptions and tags of floating IPs that are allocated for a pool.
 
 use capo_core::ObjectName;
 use capo_openstack::network::FloatingIp;
@@ -6,17 +6,18 @@ use capo_openstack::network::FloatingIp;
 /// How the floating IPs of one pool are recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names {
-    /// Our description. It is part of the request that creates a floating IP, so one is found again even if the answer
-    /// to that request is lost.
+    /// The description that capo-rs gives a floating IP. It is part of the request that creates the floating IP, so
+    /// that the floating IP is found even if the answer to that request is lost.
     pub description: String,
     /// CAPO's description, which lacks the namespace.
     pub capo_description: String,
-    /// CAPO's tag, which lacks the namespace too. We set it as well, so that CAPO finds what we allocated.
+    /// CAPO's tag, which lacks the namespace too. capo-rs sets it as well, so that CAPO finds the floating IPs that
+    /// capo-rs allocated.
     pub tag: String,
 }
 
 impl Names {
-    /// Those of the pool `name`.
+    /// The description and tags of the pool `name`.
     pub(super) fn of(name: &ObjectName) -> Self {
         let made = "Created by cluster-api-provider-openstack OpenStackFloatingIPPool";
         Self {
@@ -26,15 +27,15 @@ impl Names {
         }
     }
 
-    /// Whether a floating IP was allocated for this pool. CAPO's description and tag mean every pool of this name, so
-    /// that where there is `another` one of this name in another namespace, they count only for addresses that
-    /// this pool's status or its `IPAddress`es name (`known`).
+    /// Whether a floating IP was allocated for this pool. CAPO's description and tag are the same for pools of one name
+    /// in different namespaces. If there is such another pool (`another`), they count only for addresses that this
+    /// pool's status or its `IPAddress`es contain (`known`).
     pub(super) fn made(&self, fip: &FloatingIp, another: bool, known: bool) -> bool {
         if fip.description == self.description {
             return true;
         }
         let capo_described = fip.description == self.capo_description;
-        // One of ours, of the other pool: its description has a namespace.
+        // The description contains a namespace, so capo-rs allocated the floating IP for the other pool.
         let other_namespace = !capo_described
             && fip
                 .description

@@ -9,12 +9,12 @@ use capo_api::v1beta2::{NetworkFilter, NetworkStatus};
 use capo_core::{Priority, Reason};
 use capo_openstack::network::{self, TagFilter};
 
-/// The network of the spec, or the only external one. It is looked up once for each generation of the pool.
+/// The network that the spec names, or the only external one. It is looked up once for each generation of the pool.
 pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<NetworkStatus> {
     let status = pass.object.status.clone().unwrap_or_default();
     if let Some(known) = status.floating_ip_network
         && (status.observed_generation == pass.object.metadata.generation
-            // CAPO wrote the network without an observed generation.
+            // CAPO writes this status field without an observed generation.
             || status.observed_generation.is_none_or(|seen| seen < 1))
     {
         return Ok(known);

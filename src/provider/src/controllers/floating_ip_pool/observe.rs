@@ -1,4 +1,4 @@
-//! What a pool's pass reads: claims and addresses past every cache, and floating IPs.
+//! What a pass over a pool reads: claims and addresses, without a cache, and floating IPs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,8 @@ use capo_api::v1alpha1::OpenStackFloatingIPPool;
 use capo_core::{Priority, Reason};
 use capo_openstack::network::{FloatingIp, FloatingIpFilter, TagFilter};
 
-/// Annotation: when the creation of a floating IP was sent whose outcome is not known yet.
+/// Annotation: the time at which the creation of a floating IP was requested. It exists while the result of that
+/// request is unknown.
 pub(super) const CREATION: &str = "infrastructure.cluster.x-k8s.io/floating-ip-creation";
 
 /// A claim on the pool that is not being deleted.
@@ -29,7 +30,7 @@ pub(super) const CREATION: &str = "infrastructure.cluster.x-k8s.io/floating-ip-c
 pub(super) struct Claim {
     /// The object.
     pub object: IPAddressClaim,
-    /// Its status names an `IPAddress`.
+    /// Whether its status names an `IPAddress`.
     pub answered: bool,
 }
 
@@ -38,11 +39,11 @@ pub(super) struct Claim {
 pub(super) struct Address {
     /// The object.
     pub object: IPAddress,
-    /// The address, where the text is one.
+    /// The address; `None` if the text in the spec is not an address.
     pub ip: Option<IpAddr>,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub deleting: bool,
-    /// It has our finalizer.
+    /// Whether it has the finalizer of capo-rs.
     pub kept: bool,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Address {
 pub(super) struct Found {
     /// The floating IP.
     pub fip: FloatingIp,
-    /// It was allocated for this pool.
+    /// Whether it was allocated for this pool.
     pub made: bool,
 }
 
@@ -68,16 +69,16 @@ pub(super) struct Observed {
     pub elsewhere: BTreeSet<IpAddr>,
     /// Floating IPs that exist, by address.
     pub floating_ips: BTreeMap<IpAddr, Found>,
-    /// Neutron has tags.
+    /// Whether Neutron supports tags.
     pub tags: bool,
-    /// When the creation was sent whose outcome is not known.
+    /// The time at which a creation was requested whose result is unknown.
     pub creation: Option<Timestamp>,
-    /// The pool is being deleted.
+    /// Whether the pool is being deleted.
     pub deleting: bool,
 }
 
 impl Observed {
-    /// Reads it.
+    /// Reads the pool's claims, addresses and floating IPs.
     pub(super) async fn read(
         pass: &Pass<'_>,
         identity: &Identity,
@@ -175,7 +176,8 @@ impl Observed {
                 .iter()
                 .find(|other| other.name_any() == pool && other.namespace() == object.namespace())
                 .and_then(network);
-            // Only two networks that are known to differ can have the same address twice.
+            // The same address can exist twice only in two different networks, so it is free here if both networks are
+            // known and differ.
             let elsewhere = theirs.is_some() && ours.is_some() && theirs != ours;
             self.elsewhere.extend(ip.filter(|_| !elsewhere));
             if here {
@@ -225,11 +227,11 @@ impl Observed {
             .filter_map(|address| address.ip)
             .chain(status.available_ips.iter().filter_map(|ip| ip.parse().ok()))
             .collect();
-        // CAPO's status also names floating IPs whose tag it failed to set.
+        // The status that CAPO wrote also names floating IPs that lack the tag because CAPO failed to set it.
         let mut unseen: BTreeSet<IpAddr> = known.clone();
         unseen.extend(&desired.pre_allocated);
         unseen.retain(|ip| found.iter().all(|fip| fip.floating_ip_address != Some(*ip)));
-        // A URL has room for about this many.
+        // The length of a URL limits the number of addresses in one request to about this many.
         for some in unseen.into_iter().collect::<Vec<_>>().chunks(50) {
             let filter = FloatingIpFilter {
                 floating_ip_addresses: some.to_vec(),
@@ -246,7 +248,8 @@ impl Observed {
             let made = own && pass.names.made(&fip, another, known.contains(&ip));
             let given = desired.pre_allocated.contains(&ip);
             if made || given || known.contains(&ip) {
-                // An administrator's credentials show floating IPs of other projects too: our own project's come first.
+                // With an administrator's credentials, floating IPs of other projects are listed too. Those of the own
+                // project take precedence.
                 let entry = self.floating_ips.entry(ip);
                 let entry = entry.or_insert_with(|| Found {
                     fip: fip.clone(),
@@ -264,7 +267,7 @@ impl Observed {
     }
 }
 
-/// A claim is paused by itself or with its Cluster.
+/// Whether the claim or its Cluster is paused.
 fn is_paused(claim: &IPAddressClaim, pass: &Pass<'_>) -> bool {
     let cluster = Some(&claim.spec.cluster_name)
         .filter(|name| !name.is_empty())

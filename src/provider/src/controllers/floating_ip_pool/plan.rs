@@ -1,4 +1,4 @@
-//! What to do about every claim on a pool and every address that is released. Pure.
+//! Decides what to do about every claim of a pool and every address that is released. The functions are pure.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -15,30 +15,30 @@ use super::{
 };
 use capo_core::ids::FloatingIpId;
 
-/// How long OpenStack may still carry out a creation whose answer was lost: twice the time-out of a call.
+/// How long OpenStack may still carry out a creation whose answer was lost: twice the time limit of a request.
 pub(super) const IN_DOUBT: Duration = Duration::from_mins(1);
 
 /// What to do about a claim without an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClaimPlan {
-    /// The claim's `IPAddress` exists; only the claim's status does not name it.
+    /// The claim's `IPAddress` exists already, but the claim's status does not name it yet.
     Answer {
         /// Index in [`Observed::claims`].
         claim: usize,
     },
-    /// The claim gets a floating IP that exists.
+    /// The claim gets an existing floating IP.
     Give {
         /// Index in [`Observed::claims`].
         claim: usize,
         /// The floating IP's address.
         ip: IpAddr,
     },
-    /// The claim gets a floating IP that is allocated for it.
+    /// The claim gets a new floating IP.
     Allocate {
         /// Index in [`Observed::claims`].
         claim: usize,
     },
-    /// An `IPAddress` with its name belongs to another pool or claim.
+    /// An `IPAddress` with the claim's name belongs to another pool or claim.
     Blocked {
         /// The claim's name.
         claim: String,
@@ -50,53 +50,53 @@ pub(super) enum ClaimPlan {
 pub(super) struct ReleasePlan {
     /// The `IPAddress`.
     pub address: String,
-    /// Its floating IP, where that is to be deleted; otherwise it stays.
+    /// The floating IP to delete; `None` if the floating IP stays.
     pub delete: Option<(FloatingIpId, IpAddr)>,
 }
 
-/// Why claims get no address now.
+/// Why some claims get no address now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shortage {
-    /// `spec.maxIPs` addresses are given out.
+    /// The limit of `spec.maxIPs` is reached.
     MaxReached {
         /// The limit.
         max: usize,
-        /// Claims that wait.
+        /// The number of claims that wait.
         waiting: usize,
     },
-    /// A floating IP may be in creation.
+    /// A requested floating IP may still be created.
     InDoubt {
-        /// When that is over.
+        /// The time until which it may still be created.
         until: Timestamp,
     },
 }
 
-/// What becomes of the pool itself.
+/// What a pass does about the pool itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PoolEnd {
     /// The pool is not being deleted.
     Stays,
     /// The pool is being deleted, and these `IPAddress`es are still there.
     Waits(Vec<String>),
-    /// The pool is deleted, after these floating IPs that were allocated for it and are on no port.
+    /// The pool is deleted after these floating IPs, which were allocated for it and are on no port.
     Goes(Vec<(FloatingIpId, IpAddr)>),
 }
 
-/// What a pass is to do.
+/// The plan of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PoolPlan {
-    /// Addresses that are released.
+    /// The addresses to release.
     pub releases: Vec<ReleasePlan>,
-    /// Claims that are answered, in order.
+    /// The claims to answer, in order.
     pub claims: Vec<ClaimPlan>,
-    /// Why other claims get nothing now.
+    /// Why the other claims get no address now.
     pub shortage: Option<Shortage>,
-    /// What becomes of the pool.
+    /// What to do about the pool itself.
     pub end: PoolEnd,
 }
 
 impl PoolPlan {
-    /// Decides.
+    /// Decides what the pass does.
     pub(super) fn of(observed: &Observed, desired: &Desired, now: Timestamp) -> Self {
         let releases = observed
             .addresses
@@ -171,13 +171,13 @@ impl PoolPlan {
     }
 }
 
-/// Until when a recorded creation may still be carried out.
+/// The time until which a recorded creation may still be carried out; `None` if that time is over.
 fn in_doubt(observed: &Observed, now: Timestamp) -> Option<Timestamp> {
     let until = observed.creation?.checked_add(IN_DOUBT).ok()?;
     (until > now).then_some(until)
 }
 
-/// Addresses that are given out.
+/// The addresses that are assigned to claims.
 pub(super) fn claimed(observed: &Observed) -> impl Iterator<Item = &Address> {
     observed
         .addresses
@@ -185,8 +185,8 @@ pub(super) fn claimed(observed: &Observed) -> impl Iterator<Item = &Address> {
         .filter(|address| !address.deleting)
 }
 
-/// Floating IPs that can be given out now: those that the user brought along, then those allocated before. One that is
-/// on a port is in use, whoever put it there.
+/// The floating IPs that can be assigned now: first those that the user created, then those that were allocated before.
+/// A floating IP that is on a port is in use, regardless of who put it there.
 pub(super) fn available(observed: &Observed, desired: &Desired) -> Vec<IpAddr> {
     let held: BTreeSet<IpAddr> = observed
         .addresses
@@ -215,7 +215,7 @@ pub(super) fn available(observed: &Observed, desired: &Desired) -> Vec<IpAddr> {
         .collect()
 }
 
-/// Floating IPs that the user brought along and that do not exist.
+/// The floating IPs in the spec that do not exist.
 pub(super) fn failed(observed: &Observed, desired: &Desired) -> Vec<IpAddr> {
     let absent = |ip: &IpAddr| !observed.floating_ips.contains_key(ip);
     let listed = desired.pre_allocated.iter().copied();

@@ -1,4 +1,4 @@
-//! The status of a pool after a pass. Pure.
+//! Builds the status of a pool after a pass. The functions are pure.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -17,25 +17,25 @@ use crate::{
 use capo_api::{v1alpha1::OpenStackFloatingIPPool, v1beta2::NetworkStatus};
 use capo_core::{ConditionState, FailureClass, Reason};
 
-/// What a pass found out. What is `None` stays as it was.
+/// What a pass has found out. A field that is `None` leaves its part of the status as it was.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Report {
     /// Whether OpenStack accepts the credentials.
     pub authentication: Option<ConditionState>,
     /// Whether claims are answered.
     pub ready: Option<ConditionState>,
-    /// Addresses that are given out.
+    /// The addresses that are assigned to claims.
     pub claimed: Option<Vec<String>>,
-    /// Floating IPs that are free.
+    /// The floating IPs that are free.
     pub available: Option<Vec<String>>,
-    /// Floating IPs of the spec that do not exist.
+    /// The floating IPs of the spec that do not exist.
     pub failed: Option<Vec<String>>,
     /// The external network.
     pub network: Option<NetworkStatus>,
 }
 
 impl Report {
-    /// An address was given out.
+    /// Moves an address from the free ones to the assigned ones.
     pub(super) fn give(&mut self, ip: IpAddr) {
         let text = ip.to_string();
         if let Some(available) = &mut self.available {
@@ -114,7 +114,7 @@ fn in_doubt_text(until: Timestamp) -> String {
     )
 }
 
-/// The pool's condition after every claim was answered that can be, and when the next pass is due.
+/// Returns the pool's condition after every claim was answered for which that is possible, and the outcome of the pass.
 pub(super) fn readiness(
     observed: &Observed,
     desired: &Desired,
@@ -134,7 +134,7 @@ pub(super) fn readiness(
         return (ConditionState::unmet(reason, text), outcome);
     }
     let settled = if observed.creation.is_some_and(|at| !is_over(at)) {
-        // The record is removed once it can't be true any more.
+        // The next pass removes the record once the creation can't happen any more.
         Outcome::wait(Reason::Ready, "A record is removed in a minute", IN_DOUBT)
     } else {
         Outcome::Done
@@ -172,7 +172,7 @@ pub(super) fn readiness(
     (ready, settled)
 }
 
-/// The end of a pass over a pool that is being deleted while something of it is left.
+/// The outcome of a pass over a pool that is being deleted and still has addresses.
 pub(super) fn deleting(
     left: &[String],
     shortage: Option<&Shortage>,
@@ -180,7 +180,7 @@ pub(super) fn deleting(
 ) -> Outcome {
     let (message, pause) = match shortage {
         Some(Shortage::InDoubt { until }) => (in_doubt_text(*until), 5),
-        // A watch shows when they are gone.
+        // A watch shows when the addresses are gone.
         _ => (
             format!(
                 "The pool is deleted once its IPAddresses are gone, which their IPAddressClaims keep: {}",

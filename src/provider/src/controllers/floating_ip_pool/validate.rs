@@ -1,4 +1,4 @@
-//! The spec of a pool, parsed. Pure.
+//! Parses the spec of a pool. The functions are pure.
 
 use std::net::IpAddr;
 
@@ -7,13 +7,13 @@ use capo_api::v1alpha1::{OpenStackFloatingIPPoolSpec, ReclaimPolicy};
 /// The desired state of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Desired {
-    /// Floating IPs that the user brought along, in the order of the spec, each once.
+    /// The floating IPs that the user created, in the order of the spec and without duplicates.
     pub pre_allocated: Vec<IpAddr>,
-    /// With this many addresses given out, no further floating IP is allocated. `None` is no limit.
+    /// The number of assigned addresses from which on no further floating IP is allocated. `None` means no limit.
     pub max: Option<usize>,
     /// Whether a floating IP that was allocated for the pool is deleted when its claim is released.
     pub delete_released: bool,
-    /// Values that can't be carried out. Everything else of the spec is.
+    /// The values that can't be used. The rest of the spec is carried out.
     pub problems: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn validate(spec: &OpenStackFloatingIPPoolSpec) -> Desired {
             )),
         }
     }
-    // CAPO takes -1 for no limit.
+    // In CAPO, -1 means no limit.
     match spec.max_ips.filter(|max| *max != -1).map(usize::try_from) {
         None => {}
         Some(Ok(max)) => desired.max = Some(max),

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// What wants a pass.
+/// An object that needs a pass.
 enum Target {
     Pool(ObjectName),
     /// The `OpenStackServer` that a claim is for.
@@ -79,7 +79,8 @@ pub(in crate::controllers) async fn run(context: Arc<Context>, runner: Runner) {
         enqueue(),
     );
     let passes = async {
-        // An object that is not in the store yet would drop out of the queue.
+        // The passes start after the first complete list, because an object that is not in the store yet would be
+        // dropped from the queue.
         tokio::select! {
             ready = store.wait_until_ready() => if ready.is_err() { return },
             () = runner.shutdown.cancelled() => return,
@@ -89,7 +90,7 @@ pub(in crate::controllers) async fn run(context: Arc<Context>, runner: Runner) {
             pass,
             store: store.clone(),
             queue: queue.clone(),
-            // Two pools can have a floating IP in common, so that no two passes may decide at once.
+            // Two pools can contain the same floating IP, so only one pass runs at a time.
             concurrency: 1,
         };
         runner.clone().run(controller, context.clone()).await;

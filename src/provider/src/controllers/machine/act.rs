@@ -1,5 +1,5 @@
-//! Carries out what a machine needs: its `OpenStackServer` ([`server_object`](super::server_object)), its finalizer, its
-//! provider id, and the deletion hooks of its Machine.
+//! Carries out what a machine needs: its `OpenStackServer` ([`server_object`](super::server_object)), its finalizer,
+//! its provider id, and the deletion hooks of its Machine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -50,7 +50,8 @@ impl Pass<'_> {
             ));
         };
         let server = self.ensure_server_object(&machine, &cluster).await?;
-        // Neither of the two steps depends on the other one.
+        // None of these three steps depends on another one, so a failure of one does not keep the others from being
+        // tried.
         let identified = self.set_provider_id(&server).await;
         let updated = self.update_server_object(&server, &cluster).await;
         let passed_on = self.pass_on_address_pairs(&server).await;
@@ -73,7 +74,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Puts our hooks on the Machine or removes them, as the release gate decided.
+    /// Adds the deletion hooks to the Machine or removes them, as the release gate decided.
     pub(super) async fn keep_hook(&self, machine: &Machine) -> StepResult<()> {
         if !self.floating_ip_gates().is_known() && !self.related.is_cluster_deleting() {
             return Ok(());
@@ -99,7 +100,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Adds the finalizer. Not before the owner reference is there, which Cluster API writes last.
+    /// Adds the finalizer. The caller waits for the owner reference first, which Cluster API writes last.
     pub(super) async fn keep_finalizer(&mut self) -> StepResult<()> {
         self.context
             .set_finalizer(&mut self.object, FINALIZER, true)
@@ -107,7 +108,8 @@ impl Pass<'_> {
             .map_err(|error| kubernetes_failed("Adding the finalizer", &error))
     }
 
-    /// The cluster, once machines may be made for it.
+    /// The `OpenStackCluster`, if Cluster API has noted that its infrastructure is provisioned, so that machines may be
+    /// created.
     fn cluster_with_infrastructure(&self) -> Option<Arc<OpenStackCluster>> {
         let provisioned = self
             .related
@@ -130,8 +132,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Sets `spec.providerID` as soon as the server exists: a deletion finds its Node by it. One that names
-    /// this server already is never rewritten, whatever its region.
+    /// Sets `spec.providerID` as soon as the server exists, because Cluster API finds the Node by it during a deletion.
+    /// A provider id that names this server already is never rewritten, whatever its region is.
     pub(super) async fn set_provider_id(&mut self, server: &OpenStackServer) -> StepResult<()> {
         let status = server.status.as_ref();
         let Some(id) = status.and_then(|status| status.instance_id.clone()) else {
@@ -158,7 +160,7 @@ impl Pass<'_> {
     }
 }
 
-/// The provider id that a machine with the server `id` lacks.
+/// The provider id that has to be set for the server `id`; `None` if the spec has a provider id of this server already.
 fn provider_id_to_set(spec: &OpenStackMachineSpec, id: &ServerId) -> Option<String> {
     let present = spec.provider_id.as_deref();
     if present.and_then(provider_id::server_id).as_ref() == Some(id) {

@@ -10,7 +10,7 @@ use crate::controllers::address_pairs::{
 use capo_api::{v1alpha1::OpenStackServer, v1beta2::OpenStackMachine};
 
 impl Pass<'_> {
-    /// Notes the pairs on the `OpenStackServer` where it does not have them.
+    /// Writes the pairs into the annotation of the `OpenStackServer` if they differ from those that it has.
     pub(super) async fn pass_on_address_pairs(&self, server: &OpenStackServer) -> StepResult<()> {
         let wanted = of_machine(&self.object, server);
         if of_server(server) == wanted || server.metadata.deletion_timestamp.is_some() {
@@ -26,7 +26,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether the ports have the pairs that the machine wants. Pure.
+/// Whether the ports have the pairs that the machine wants. The function is pure.
 pub(super) fn are_applied(machine: &OpenStackMachine, server: &OpenStackServer) -> bool {
     let wanted = of_machine(machine, server);
     let was_changed =

@@ -1,4 +1,4 @@
-//! The end of a machine: its load balancer members go first, then its server, then its finalizer.
+//! Deletes a machine: first its load balancer members, then its server, then its finalizer.
 
 use kube::{
     ResourceExt,
@@ -42,7 +42,8 @@ impl Pass<'_> {
                 return Err(kubernetes_failed("Reading the OpenStackServer", &error));
             }
         };
-        // The controller of one that is being deleted checks the gate itself before it deletes the server.
+        // If the `OpenStackServer` is being deleted already, its own controller checks the gate before it deletes the
+        // server in Nova.
         if server.metadata.deletion_timestamp.is_none() {
             plan::may_delete_server(&self.gate_inputs())
                 .map_err(|hold| waiting(hold.reason, &hold.message))?;

@@ -1,4 +1,5 @@
-//! The member that a control-plane machine needs, published to its load balancer's worker, and the facts that its gates need.
+//! Publishes the member that a control-plane machine needs to its load balancer's worker, with the facts that its gates
+//! need.
 
 use std::{net::IpAddr, time::Instant};
 
@@ -31,8 +32,8 @@ fn shows_a_pause(server: &OpenStackServer) -> bool {
         .any(conditions::is_true)
 }
 
-/// The address on which the machine's API server listens: the first fixed IPv4 address on the
-/// cluster's network, or the first fixed one there where it has no IPv4.
+/// The address on which the machine's API server listens: the first fixed IPv4 address in the cluster's network, or the
+/// first fixed address there if the machine has no IPv4 address.
 fn member_address(addresses: &[ServerAddress], network: &str) -> Option<IpAddr> {
     let fixed = || {
         addresses
@@ -43,7 +44,7 @@ fn member_address(addresses: &[ServerAddress], network: &str) -> Option<IpAddr> 
     preferred(fixed)
 }
 
-/// The same of a server that is being built, from its ports.
+/// Determines the same address for a server that is being built, from its ports.
 fn expected_address(addresses: &[PortAddress], network: &str) -> Option<IpAddr> {
     preferred(|| {
         let there = addresses
@@ -123,8 +124,8 @@ impl Pass<'_> {
         };
         let tracker = &self.context.tracker;
         tracker.set_machine(&self.name, desired);
-        // The object may have vanished during the pass. The store is looked at after the value was published, so that
-        // either this or the watch forgets the machine.
+        // The object may have vanished during the pass. The store is checked after publishing, so that either this
+        // check or the watch makes the tracker forget the machine.
         let key =
             kube::runtime::reflector::ObjectRef::new(&self.name.name).within(&self.name.namespace);
         if self.context.stores.openstack_machines.get(&key).is_none() {
@@ -132,7 +133,7 @@ impl Pass<'_> {
         }
         self.findings = self.latest_findings(&cluster);
         self.wake_cluster(&cluster);
-        // The finding may be older than the read that answered it.
+        // The finding may be older than the read of the server that it asked for.
         if self
             .finding()
             .is_some_and(|finding| finding.needs_server_read)
@@ -144,8 +145,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Wakes the controller of the server where only the machine's controller notices a change: of the Cluster's pause, and of
-    /// the gate for which a server waits that is deleted alone.
+    /// Enqueues the server for changes that only the machine's controller notices: a change of the Cluster's pause, and
+    /// the opening of the gate if the `OpenStackServer` alone is being deleted.
     pub(super) fn wake_server(&self) {
         let Some(server) = &self.related.server else {
             return;
@@ -161,7 +162,7 @@ impl Pass<'_> {
         self.findings.as_ref()?.machines.get(&self.name)
     }
 
-    /// Cluster API has taken over the provider id, or will in a moment because `provisioned` is set.
+    /// Whether Cluster API has copied the provider id, or will do so in a moment because `provisioned` is set.
     fn is_admitted(&self) -> bool {
         self.provisioned
             || self
@@ -176,7 +177,8 @@ impl Pass<'_> {
             return seen.server;
         }
         if self.is_deleting() && self.related.server.is_none() {
-            // The OpenStackServer does not exist any more. Its controller removes its finalizer only after two reads without the server.
+            // The `OpenStackServer` does not exist any more. Its controller removes the finalizer only after two reads
+            // did not find the server.
             let now = Instant::now();
             return ObservedServer {
                 state: ServerState::Absent,
@@ -191,7 +193,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The server has the floating IP from the pool that the spec names, if it names one.
+    /// Whether the server has the floating IP from the pool that the spec names. True if the spec names no pool.
     fn has_floating_ip(&self) -> bool {
         self.object.spec.floating_ip_pool_ref.is_none()
             || self.related.server.as_ref().is_some_and(|server| {
@@ -203,7 +205,7 @@ impl Pass<'_> {
             })
     }
 
-    /// The server is ACTIVE, and its object shows that, with the addresses that the machine's status shows too.
+    /// Whether the server is ACTIVE and its object shows that, with the addresses that the machine's status shows too.
     fn server_active(&self) -> bool {
         let server = self.related.server.as_ref();
         let status = server.and_then(|server| server.status.as_ref());
@@ -212,7 +214,7 @@ impl Pass<'_> {
             && observation.is_none_or(|seen| seen.server.state == ServerState::Active)
     }
 
-    /// The mode of this machine's gates, which is `Off` where no gate concerns it.
+    /// The mode of this machine's gates. It is `Off` if no gate applies to the machine.
     fn gate_mode(&self) -> GateMode {
         if self.related.is_gated() || !self.floating_ip_gates().is_absent() {
             self.context.tracker.settings().mode

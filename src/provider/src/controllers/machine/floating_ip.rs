@@ -1,5 +1,5 @@
-//! The gates of a control-plane machine whose cluster is reached by a floating IP on one of its machines. The cluster's
-//! controller moves the floating IP and decides on the gates.
+//! The gates of a control-plane machine if clients reach the API server by a floating IP on one of the cluster's
+//! machines. The cluster controller moves the floating IP and decides on the gates.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use capo_core::{ConditionState, Lookup, ObjectName, Reason};
 use capo_gate::findings::{Findings, Gate};
 
 impl Pass<'_> {
-    /// The gates that depend on the floating IP. Absent where the API server is not reached by one that capo-rs moves.
+    /// The gates that depend on the floating IP. Absent if the API server is not reached by a floating IP that capo-rs
+    /// moves.
     pub(super) fn floating_ip_gates(&self) -> Lookup<Arc<Findings>> {
         let cluster = self
             .related
@@ -29,7 +30,8 @@ impl Pass<'_> {
             .unwrap_or_default()
     }
 
-    /// What was published last about the gates of the cluster's machines, by its load balancer's worker or for its floating IP.
+    /// The latest findings about the gates of the cluster's machines. They come from the load balancer's worker, or
+    /// from the cluster controller if the cluster uses a floating IP.
     pub(super) fn latest_findings(&self, cluster: &ObjectName) -> Option<Arc<Findings>> {
         match self.floating_ip_gates() {
             Lookup::Found(gates) => Some(gates),
@@ -38,7 +40,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether clients reach the API server through the floating IP; `None` where that is not how they reach it.
+    /// Whether clients reach the API server through the floating IP; `None` if they reach it in another way.
     pub(super) fn floating_ip_ingress(&self) -> Option<ConditionState> {
         match self.floating_ip_gates() {
             Lookup::Absent => None,
@@ -57,8 +59,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Wakes the cluster where a gate of this machine was not decided yet: no watch shows it a deletion of the
-    /// `OpenStackMachine` alone.
+    /// Enqueues the cluster if a gate of this machine was not decided yet, because no watch shows the cluster
+    /// controller that the `OpenStackMachine` alone is being deleted.
     pub(super) fn wake_cluster(&self, cluster: &ObjectName) {
         if self.floating_ip_gates().is_absent() {
             return;

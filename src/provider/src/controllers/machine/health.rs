@@ -1,5 +1,5 @@
-//! Since when a Machine is healthy, in what this process saw. Losing it makes the gates wait longer, never
-//! shorter.
+//! Since when a Machine has been healthy, as far as this process has seen it. After a restart this is not known, which
+//! makes the gates wait longer but never shorter.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use crate::reconcile::{capi::Machine, health::Track};
 use capo_core::ConditionStatus;
 use capo_gate::desired::Health;
 
-/// The health of its API server, which `KubeadmControlPlane` checks by the Pod.
+/// The condition that `KubeadmControlPlane` sets by the state of the API server's Pod.
 const API_SERVER: &str = "APIServerPodHealthy";
 
-/// Since when a Machine is healthy.
+/// The times since which the conditions of a Machine have been True.
 #[derive(Debug, Default)]
 pub(in crate::controllers) struct MachineHealth {
     api_server_pod: Track,
@@ -18,7 +18,8 @@ pub(in crate::controllers) struct MachineHealth {
 }
 
 impl MachineHealth {
-    /// Takes in the Machine as it is `now`, and returns its `APIServerPodHealthy` and `NodeHealthy`.
+    /// Takes the conditions of the Machine at the time `now`, and returns the health from `APIServerPodHealthy` and
+    /// `NodeHealthy`.
     pub(super) fn observe(&mut self, machine: &Machine, now: Instant) -> (Health, Health) {
         let api_server_pod = self
             .api_server_pod
@@ -34,9 +35,10 @@ impl MachineHealth {
     }
 }
 
-/// `KubeadmControlPlane` no longer checks the Pods of a Machine that is being deleted. It sets the condition to False with the
-/// reason `Deleting`, whatever it was. The transition time changes only with the status, in whole seconds: one from before
-/// the deletion shows that the last check found the API server unhealthy.
+/// Whether the API server was unhealthy before the Machine's deletion began. `KubeadmControlPlane` does not check the
+/// Pods of a Machine that is being deleted, and sets the condition to False with the reason `Deleting`. The transition
+/// time changes only if the status changes, and counts whole seconds. If it is earlier than the deletion, the condition
+/// was already False, because the last check found the API server unhealthy.
 fn was_unhealthy_before_deletion(machine: &Machine) -> bool {
     let deletion = machine.metadata.deletion_timestamp.as_ref();
     let condition = machine.condition(API_SERVER);
@@ -72,7 +74,8 @@ mod tests {
         let deleting = |transition: &str| json!({"status": "False", "reason": "Deleting", "lastTransitionTime": transition});
         for (transition, expected) in [
             ("2026-11-21T10:04:59Z", Health::Bad),
-            // The condition was True or Unknown until the deletion, or may have been.
+            // The condition was True or Unknown until the deletion, or may have been; a transition in the same second
+            // does not show which.
             ("2026-11-21T10:05:00Z", Health::Unknown),
             ("2026-11-21T10:05:01Z", Health::Unknown),
         ] {

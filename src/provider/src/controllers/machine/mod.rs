@@ -1,9 +1,9 @@
-//! `OpenStackMachine`: the server of one Machine, and this machine's side of the gates.
+//! The controller of `OpenStackMachine`: the server of one Machine, and this machine's part in the gates.
 //!
-//! A pass ([`reconcile`]) reads the objects around the machine ([`observe`]), publishes the member that the machine needs to the
-//! load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`], [`server_object`]),
-//! carries out what the gates decided ([`plan`]) and writes the status ([`status`], [`report`]). It makes no OpenStack call of
-//! its own, so that a slow cloud slows down no machine.
+//! A pass ([`reconcile`]) reads the objects around the machine ([`observe`]), publishes the member that the machine
+//! needs to the load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`],
+//! [`server_object`]), carries out what the gates decided ([`plan`]) and writes the status ([`status`], [`report`]). It
+//! sends no request to OpenStack, so that a slow cloud does not slow down the passes over machines.
 
 pub(super) mod act;
 mod address_pairs;
@@ -29,7 +29,7 @@ use crate::{
 /// The name of this controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "openstackmachine";
 
-/// A call of the Kubernetes API failed.
+/// The error of a request to the Kubernetes API.
 fn kubernetes_failed(doing: &str, error: &kube::Error) -> StepError {
     StepError::kubernetes(kind::READY, doing, error)
 }

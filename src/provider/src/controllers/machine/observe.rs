@@ -1,5 +1,5 @@
-//! The objects around a machine, as the watches have them. What they lack is read from the API server, because the absence
-//! of an object opens gates.
+//! The objects related to a machine. They are read from the watches' stores, and from the API server if the store lacks
+//! the object, because the absence of an object opens gates.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ use capo_core::ObjectName;
 /// The objects around a machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RelatedObjects {
-    /// The Machine that owns it, or will: the one whose infrastructure it is, as long as it has no owner.
+    /// The Machine that owns the object. If the object has no owner yet, the Machine whose infrastructure it is.
     pub machine: Option<Arc<Machine>>,
-    /// The Machine is its owner.
+    /// Whether the owner reference to the Machine exists.
     pub owned: bool,
-    /// Names of other Machines that claim it as their infrastructure.
+    /// The names of other Machines that refer to the object as their infrastructure.
     pub rivals: Vec<String>,
-    /// The Cluster. `None` after an uncached read, or where nothing names one.
+    /// The Cluster. `None` if an uncached read found it absent, or if no object names a Cluster.
     pub cluster: Option<Arc<Cluster>>,
-    /// The Cluster's infrastructure.
+    /// The `OpenStackCluster` of the Cluster.
     pub openstack_cluster: Option<Arc<OpenStackCluster>>,
     /// The machine's server.
     pub server: Option<Arc<OpenStackServer>>,
-    /// The machine belongs to the control plane.
+    /// Whether the machine belongs to the control plane.
     pub control_plane: bool,
 }
 
@@ -76,7 +76,8 @@ impl RelatedObjects {
         let name = object.name_any();
         let servers = &context.stores.openstack_servers;
         let server = if object.meta().deletion_timestamp.is_some() {
-            // Its absence shows that its controller has seen the server go.
+            // If the machine is being deleted, an absent `OpenStackServer` shows that its controller has seen the
+            // server vanish, so the absence is verified at the API server.
             cached(servers, context, &namespace, &name).await?
         } else {
             servers.get(&ObjectRef::new(&name).within(&namespace))
@@ -104,7 +105,7 @@ impl RelatedObjects {
         ))
     }
 
-    /// Whether this is a control-plane machine of a cluster with a load balancer of ours.
+    /// Whether this is a control-plane machine of a cluster with a managed load balancer.
     pub(super) fn is_gated(&self) -> bool {
         self.control_plane
             && self
@@ -113,7 +114,8 @@ impl RelatedObjects {
                 .is_some_and(|cluster| has_load_balancer_of_ours(cluster))
     }
 
-    /// The API server's floating IP is to be on a control-plane machine, as nothing else could carry it.
+    /// Whether the API server's floating IP should be on a control-plane machine, because the cluster has no managed
+    /// load balancer for it.
     pub(super) fn wants_floating_ip(&self) -> bool {
         let Some(cluster) = self
             .openstack_cluster
@@ -132,12 +134,12 @@ impl RelatedObjects {
                 .is_some_and(|status| status.external_network.is_some())
     }
 
-    /// The Cluster is being deleted or absent.
+    /// Whether the Cluster is being deleted or absent.
     pub(super) fn is_cluster_deleting(&self) -> bool {
         Cluster::is_deleting_or_absent(self.cluster.as_deref())
     }
 
-    /// The Cluster is paused.
+    /// Whether the Cluster is paused.
     pub(super) fn is_paused(&self) -> bool {
         self.cluster
             .as_ref()
@@ -159,7 +161,7 @@ async fn machine(
         return Ok(None);
     };
     let found = cached(&context.stores.machines, context, namespace, &owner.name).await?;
-    // Another Machine of the same name is not the owner.
+    // A Machine of the same name with another UID is not the owner.
     Ok(found.filter(|machine| machine.metadata.uid.as_deref() == Some(owner.uid.as_str())))
 }
 
@@ -186,7 +188,7 @@ async fn openstack_cluster(
     if let Some(reference) = reference {
         return cached(store, context, namespace, &reference.name).await;
     }
-    // The Cluster is gone, but its objects still have its name.
+    // The Cluster is gone, so the `OpenStackCluster` is found by the label with the Cluster's name.
     Ok(store.find(|candidate| {
         candidate.namespace().as_deref() == Some(namespace)
             && candidate
@@ -198,7 +200,7 @@ async fn openstack_cluster(
     }))
 }
 
-/// The object as the watch has it, else as the API server has it.
+/// The object from the watch's store, or from the API server if the store lacks it.
 async fn cached<K>(
     store: &kube::runtime::reflector::Store<K>,
     context: &Context,

@@ -1,6 +1,6 @@
-//! Carries the gates' decisions over to one machine: whether it may count as provisioned (admission), which of our hooks its
-//! Machine carries (release), and whether its server may be deleted (finalizer). The functions are pure. `capo-gate` decides;
-//! the inputs say which machines have no finding because no gate concerns them.
+//! Applies the gates' decisions to one machine: whether it may count as provisioned (admission), which deletion hooks
+//! its Machine carries (release), and whether its server may be deleted (finalizer). The functions are pure.
+//! `capo-gate` makes the decisions; the inputs say which machines have no finding because no gate applies to them.
 
 use crate::reconcile::deletion_hooks::{HeldAt, HookChange, Hooks};
 use capo_core::GateMode;
@@ -14,52 +14,52 @@ use capo_gate::findings::{Gate, MachineFinding};
     reason = "independent facts, each named where it is read"
 )]
 pub(super) struct GateInputs<'a> {
-    /// The mode of this machine's gates. It is `Off` for every machine outside the control plane of a cluster with a load
-    /// balancer or a floating IP of ours, because no gate is decided on for such a machine.
+    /// The mode of this machine's gates. It is `Off` for every machine to which no gate applies: only control-plane
+    /// machines of a cluster with a managed load balancer or a floating IP that capo-rs moves have gates.
     pub mode: GateMode,
-    /// The machine is paused, or clusterctl moves it.
+    /// Whether the machine is paused or clusterctl moves it.
     pub paused: bool,
-    /// The Cluster is being deleted, or was absent in an uncached read.
+    /// Whether the Cluster is being deleted, or was absent in an uncached read.
     pub cluster_deleting: bool,
-    /// The Machine has taken over the provider id, or `provisioned` was set before. Neither can be taken back.
+    /// Whether the Machine has copied the provider id, or `provisioned` was set before. Neither can be undone.
     pub admitted: bool,
-    /// The server was ACTIVE in the last read.
+    /// Whether the server was ACTIVE in the last read.
     pub server_active: bool,
     /// The owning Machine, if there is one.
     pub machine: Option<OwningMachine>,
-    /// The finding of the load balancer's worker, or of the floating IP's gates.
+    /// The finding about this machine, from the load balancer's worker or from the gates of the floating IP.
     pub finding: Option<&'a MachineFinding>,
 }
 
-/// What the decisions depend on of the owning Machine.
+/// The properties of the owning Machine that the decisions depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OwningMachine {
-    /// The Machine is being deleted.
+    /// Whether the Machine is being deleted.
     pub deleting: bool,
-    /// The place at which one of our hooks holds the Machine.
+    /// The point of its deletion at which one of the deletion hooks holds the Machine.
     pub held_at: Option<HeldAt>,
-    /// Its `OpenStackMachine` is being deleted.
+    /// Whether its `OpenStackMachine` is being deleted.
     pub infrastructure_deleting: bool,
-    /// Those of our hooks that it carries.
+    /// The deletion hooks of capo-rs that the Machine carries.
     pub carried: Hooks,
-    /// Those that hold a Machine of its version.
+    /// The deletion hooks of capo-rs that a Machine of its Kubernetes version needs.
     pub wanted: Hooks,
 }
 
 impl GateInputs<'_> {
-    /// Whether the findings decide when the machine may leave. That the Cluster is being deleted or absent is checked here too,
-    /// because no controller publishes the facts of a cluster without a Cluster.
+    /// Whether the findings decide when the machine may be deleted. This also checks whether the Cluster is being
+    /// deleted or absent, because no controller publishes the facts of a cluster whose Cluster is absent.
     fn is_release_gated(&self) -> bool {
         self.mode == GateMode::Enforce && !self.cluster_deleting
     }
 }
 
-/// Why a gate does not open yet.
+/// Why a gate is not open yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hold {
     /// The condition's reason.
     pub reason: Reason,
-    /// What was seen, and what opens the gate.
+    /// The message: what was seen, and what opens the gate.
     pub message: String,
 }
 
@@ -72,7 +72,7 @@ impl Hold {
     }
 }
 
-/// Whether `status.initialization.provisioned` may be set.
+/// Decides whether `status.initialization.provisioned` may be set.
 pub(super) fn admission(inputs: &GateInputs<'_>) -> Result<(), Hold> {
     if inputs.admitted {
         return Ok(());
@@ -89,8 +89,8 @@ pub(super) fn admission(inputs: &GateInputs<'_>) -> Result<(), Hold> {
     decided(inputs.finding.map(|finding| &finding.admission))
 }
 
-/// The change of our hooks on the Machine. None is ever put on a Machine that is being deleted, because a user who removes
-/// one there wants the Machine to go.
+/// Decides how the deletion hooks on the Machine change. No hook is ever added to a Machine that is being deleted,
+/// because a user who removes a hook there wants the Machine to be deleted.
 pub(super) fn hook(inputs: &GateInputs<'_>) -> HookChange {
     let Some(machine) = inputs.machine else {
         return HookChange::Keep;
@@ -111,7 +111,8 @@ pub(super) fn hook(inputs: &GateInputs<'_>) -> HookChange {
     }
 }
 
-/// A release before the drain leaves the hook after it: a drain may take hours, and the gate is decided again after it.
+/// Decides which hooks a release removes. A release before the drain leaves the pre-terminate hook, because a drain may
+/// take hours and the gate is decided again after it.
 fn release_hooks(machine: OwningMachine) -> HookChange {
     match machine.held_at {
         Some(HeldAt::PreDrain) => HookChange::Release(Hooks {
@@ -124,7 +125,7 @@ fn release_hooks(machine: OwningMachine) -> HookChange {
     }
 }
 
-/// Whether the server may be deleted, and the finalizer removed after it.
+/// Decides whether the server may be deleted. The finalizer is removed after that.
 pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), Hold> {
     if inputs.paused {
         return Err(Hold::new(
@@ -135,8 +136,8 @@ pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), Hold> {
     if !inputs.is_release_gated() {
         return Ok(());
     }
-    // A Machine that is being deleted without our hook is not held; its member goes before its server all the same, and
-    // the tracker decides when.
+    // If a Machine is being deleted without a deletion hook, nothing holds its deletion. Its member is still removed
+    // before its server; the tracker decides when that is done.
     decided(inputs.finding.map(|finding| &finding.finalizer))
 }
 

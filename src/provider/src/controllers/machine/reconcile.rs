@@ -18,10 +18,10 @@ use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{ConditionState, ObjectName, Reason};
 use capo_gate::findings::Findings;
 
-/// The time until the next pass over something whose end a watch shows.
+/// The time until the next pass if a watch shows the end of the wait.
 pub(super) const WATCHED: Duration = Duration::from_mins(1);
 
-/// A pass over `object`.
+/// One pass over an `OpenStackMachine`.
 pub(in crate::controllers) fn pass(
     object: Arc<OpenStackMachine>,
     context: Arc<Context>,
@@ -35,9 +35,10 @@ pub(in crate::controllers) fn pass(
     .boxed()
 }
 
-/// Returns `Ok` when the server of the machine `name` may be deleted. Its object may have been deleted
-/// alone, or by a foreground deletion that does not wait for the machine. A machine that is absent from the
-/// store is read from the API server: only one that does not exist opens this gate.
+/// Returns `Ok` if the server of the machine `name` may be deleted. This is asked by the server controller, because an
+/// `OpenStackServer` can be deleted alone, or by a foreground deletion that does not wait for the machine. A machine
+/// that is absent from the store is read from the API server, because only a machine that does not exist opens this
+/// gate.
 pub(in crate::controllers) fn ensure_server_may_be_deleted<'a>(
     name: &'a ObjectName,
     context: &'a Context,
@@ -65,11 +66,11 @@ pub(super) struct Pass<'a> {
     pub(super) related: RelatedObjects,
     pub(super) findings: Option<Arc<Findings>>,
     pub(super) observation: Option<Observation>,
-    /// The machine may count as provisioned.
+    /// Whether the machine may count as provisioned.
     pub(super) provisioned: bool,
-    /// The machine counted as provisioned before this pass, or Cluster API has admitted it.
+    /// Whether the machine counted as provisioned before this pass, or Cluster API has admitted it.
     pub(super) was_provisioned: bool,
-    /// The object as it was when the gates were evaluated.
+    /// The object on which the decision about the gates is based.
     pub(super) observed: Arc<OpenStackMachine>,
 }
 
@@ -120,7 +121,7 @@ impl<'a> Pass<'a> {
             Start::Apply => self.make().await,
         };
         match ended {
-            // Nothing is left to report on.
+            // The deletion is complete, so the status is not written any more.
             Ok(()) if start == Start::Delete => Outcome::Done,
             Ok(()) => {
                 let instance = self.instance();
@@ -148,7 +149,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// A wait for something that a watch shows.
+/// A wait whose end a watch shows.
 pub(super) fn waiting(reason: Reason, message: &str) -> StepError {
     StepError::wait(kind::READY, reason, message, WATCHED)
 }

@@ -1,4 +1,4 @@
-//! The status of a machine after a pass. The functions are pure.
+//! Builds the status of a machine after a pass. The functions are pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -12,33 +12,33 @@ use capo_api::{
 use capo_core::{ConditionState, ConditionStatus, MemberStatus, Reason};
 use capo_gate::findings::{Findings, MemberFinding};
 
-/// What one pass found out.
+/// What one pass has found out.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Report<'a> {
-    /// The object is paused.
+    /// Whether the object is paused.
     pub paused: bool,
-    /// `InstanceReady`.
+    /// The condition `InstanceReady`.
     pub instance: ConditionState,
-    /// `APIServerLoadBalancerReady`, on control-plane machines.
+    /// The condition `APIServerLoadBalancerReady`; only control-plane machines have it.
     pub load_balancer: Option<ConditionState>,
-    /// What keeps clients from reaching it where no load balancer of ours is in front of it.
+    /// The reason why clients can't reach the API server, for a cluster without a managed load balancer.
     pub unreachable: Option<ConditionState>,
-    /// Load balancer members that are ACTIVE, of those expected.
+    /// The number of ACTIVE load balancer members and of expected ones, such as `2/2`.
     pub active_members: Option<String>,
-    /// The machine may count as provisioned, which is never taken back.
+    /// Whether the machine may count as provisioned. This is never undone in the status.
     pub provisioned: bool,
     /// The machine's server.
     pub server: Option<&'a OpenStackServer>,
-    /// Its availability zone.
+    /// The availability zone of the server.
     pub failure_domain: Option<String>,
-    /// Why the pass failed. Ready shows it, whatever step it was.
+    /// Why the pass failed. Ready shows this, regardless of the step.
     pub failure: Option<ConditionState>,
-    /// Nothing failed and nothing is waited for, here and at the server. Until then Ready may be True of what was
-    /// there before, so the status does not count as this generation's.
+    /// Whether nothing failed and nothing is waited for, in this pass and at the server. Until then the status does not
+    /// count as that of this generation, because Ready may still describe the former state.
     pub complete: bool,
 }
 
-/// The status after a pass.
+/// Builds the status after a pass.
 pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timestamp) -> Value {
     let generation = object.metadata.generation.unwrap_or_default();
     let mut status = object.status.clone().unwrap_or_default();
@@ -143,7 +143,8 @@ fn write(status: &mut OpenStackMachineStatus, report: &Report<'_>) {
     }
 }
 
-/// CAPO's name for the same thing, for those who look for it.
+/// The condition `APIServerIngressReady`, which is CAPO's name for the same thing. It is set for users of CAPO's
+/// condition.
 fn ingress(load_balancer: &ConditionState) -> ConditionState {
     match load_balancer.status {
         ConditionStatus::True => ConditionState::met(Reason::Ready),
@@ -151,7 +152,7 @@ fn ingress(load_balancer: &ConditionState) -> ConditionState {
     }
 }
 
-/// `InstanceReady` as the server has it.
+/// The condition `InstanceReady` of the server.
 pub(super) fn instance(server: &OpenStackServer) -> ConditionState {
     copied(server, kind::INSTANCE_READY).unwrap_or_else(|| {
         ConditionState::unknown(
@@ -178,7 +179,7 @@ fn copied(server: &OpenStackServer, kind: &str) -> Option<ConditionState> {
     })
 }
 
-/// How many of a machine's members Octavia has provisioned, such as `2/2`.
+/// How many of a machine's members are ACTIVE in Octavia, of those expected, such as `2/2`.
 pub(super) fn active_members(findings: &Findings, machine: &str) -> Option<String> {
     let members: Vec<&MemberFinding> = findings
         .members

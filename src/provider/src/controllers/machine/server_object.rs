@@ -1,4 +1,5 @@
-//! The `OpenStackServer` of a machine: created once, and kept owned by the machine and in its credentials.
+//! The `OpenStackServer` of a machine. It is created once; after that its owner reference and its credentials are kept
+//! up to date.
 
 use std::sync::Arc;
 
@@ -27,17 +28,17 @@ use capo_core::Reason;
 /// What to do about the `OpenStackServer` of a machine.
 #[derive(Debug, Clone)]
 enum ServerObjectPlan {
-    /// This one exists.
+    /// The object exists.
     Use(Arc<OpenStackServer>),
     /// The Machine does not name its bootstrap data yet.
     AwaitBootstrapData,
-    /// A port is to be in the cluster's network, whose id is not known yet.
+    /// A port should be in the cluster's network, whose id is not known yet.
     AwaitNetwork,
-    /// There is none, and all that it needs is known.
+    /// The object does not exist, and everything that it needs is known.
     Create,
 }
 
-/// Decides on the `OpenStackServer` that the watch shows.
+/// Decides what to do about the `OpenStackServer` that the watch shows.
 fn plan(
     found: Option<&Arc<OpenStackServer>>,
     machine: &Machine,
@@ -58,13 +59,13 @@ fn plan(
     ServerObjectPlan::Create
 }
 
-/// Whether a machine needs the cluster's network: for ports that name none.
+/// Whether a machine needs the cluster's network, which is the case if a port names no network.
 fn needs_cluster_network(spec: &OpenStackMachineSpec) -> bool {
     spec.ports.is_empty() || spec.ports.iter().any(|port| port.network.is_none())
 }
 
-/// The change of an `OpenStackServer` that makes this machine an owner and gives it this identity, as a merge patch. `None`
-/// where nothing is to be changed, and for one that is being deleted.
+/// Returns the merge patch that makes this machine an owner of an `OpenStackServer` and gives it this identity. `None`
+/// means that nothing has to be changed, or that the object is being deleted.
 fn update(
     server: &OpenStackServer,
     owner: &OwnerReference,
@@ -91,7 +92,7 @@ fn update(
 }
 
 impl Pass<'_> {
-    /// The server's object, which is created where there is none.
+    /// Returns the `OpenStackServer` of the machine, after creating it if necessary.
     pub(super) async fn ensure_server_object(
         &mut self,
         machine: &Machine,
@@ -130,7 +131,7 @@ impl Pass<'_> {
                 tracing::info!("Creating the OpenStackServer");
                 Ok(Arc::new(made))
             }
-            // The watch has not shown it yet.
+            // The object exists already, but the watch has not shown it yet.
             Err(error) if is_conflict(&error) => match servers.get_opt(&self.name.name).await {
                 Ok(Some(found)) => Ok(Arc::new(found)),
                 Ok(None) => Err(waiting(
@@ -158,7 +159,7 @@ impl Pass<'_> {
             CLUSTER_NAME_LABEL.to_owned(),
             machine.spec.cluster_name.clone(),
         );
-        // A manager that reconciles only a part of all objects must see this one too.
+        // The label is copied, because a manager with `--watch-filter` must see this object too.
         if let Some(filter) = self.object.labels().get(capi::WATCH_FILTER_LABEL) {
             labels.insert(capi::WATCH_FILTER_LABEL.to_owned(), filter.clone());
         }
@@ -177,7 +178,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Updates what may change in a server's object after its creation: its owner and its credentials.
+    /// Updates what may change in an `OpenStackServer` after its creation: its owner reference and its credentials.
     pub(super) async fn update_server_object(
         &self,
         server: &OpenStackServer,
@@ -270,7 +271,7 @@ mod tests {
         let new_credentials = json!({"spec": {"identityRef": identity}});
         for (metadata, credentials, region, expected) in [
             (&ours_alone, "c", "R1", None),
-            // What exists in one region is not found in another.
+            // The region never changes, because what exists in one region is not found in another.
             (&ours_alone, "c", "R2", None),
             (&ours_alone, "c2", "R2", Some(new_credentials)),
             (&lost, "c", "R1", Some(found_again)),

@@ -1,5 +1,5 @@
-//! What a pass shows of a machine: collected here, composed by [`report`], and written in one patch, with the events that
-//! belong to it.
+//! Collects what a pass shows of a machine, builds the status with [`report`], and writes it with one patch. Also
+//! publishes the events that belong to it.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -41,8 +41,8 @@ impl Pass<'_> {
         }
     }
 
-    /// `InstanceReady` after a pass that did not come to its end. Where a server exists, the condition
-    /// is about the server; other conditions show what keeps the machine from being admitted.
+    /// The condition `InstanceReady` after a pass that did not complete. If a server exists, the condition describes
+    /// the server; other conditions show what keeps the machine from being admitted.
     pub(super) fn instance_after(&self, outcome: &Outcome) -> ConditionState {
         match outcome {
             Outcome::Wait {
@@ -59,7 +59,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether the server's own controller has seen what this machine wants of it.
+    /// Whether the server controller has observed the changes that this machine made to the `OpenStackServer`.
     fn server_has_caught_up(&self) -> bool {
         let (Some(server), Some(cluster)) = (&self.related.server, &self.related.openstack_cluster)
         else {
@@ -94,20 +94,21 @@ impl Pass<'_> {
         Some(verdict)
     }
 
-    /// When a MachineHealthCheck gives the machine up, once most machines would have a Node.
+    /// The time at which a MachineHealthCheck replaces the machine, if that is so near that most machines would have a
+    /// Node by now.
     fn start_up_deadline(&self) -> Option<Deadline> {
         self.deadline()
             .filter(|deadline| deadline.is_near(Timestamp::now()))
     }
 
-    /// The time until that is shown; `None` when it is shown already, or never will be.
+    /// The time until that deadline is shown; `None` if it is shown already or will never be shown.
     pub(super) fn until_warning(&self) -> Option<Duration> {
         let left = self.deadline()?.near_at().duration_since(Timestamp::now());
         let left = Duration::try_from(left).ok()?;
         (!left.is_zero()).then_some(left + Duration::from_millis(100))
     }
 
-    /// When a MachineHealthCheck gives the machine up, as long as a gate keeps it from having a Node.
+    /// The time at which a MachineHealthCheck replaces the machine, while a gate keeps it from having a Node.
     fn deadline(&self) -> Option<Deadline> {
         let held = self
             .finding()
@@ -117,7 +118,7 @@ impl Pass<'_> {
         health_check::deadline(&checks, machine, self.related.cluster.as_deref())
     }
 
-    /// Emits the events about problems around the machine that no step's outcome contains.
+    /// Publishes events about problems around the machine that the outcome of no step contains.
     fn warn(&self, load_balancer: Option<&ConditionState>) {
         let about = self.object.object_ref(&());
         let warn = |reason, action, note: &str| {
@@ -201,7 +202,7 @@ impl Pass<'_> {
         match written {
             Err(error) => Outcome::status_not_written(&error),
             Ok(_) if held_back.into_inner() => {
-                // A newer read of the load balancer is to come first, or the object has changed.
+                // The gate needs a newer read of the load balancer first, or the object has changed.
                 if let Some(cluster) = self.related.cluster_key() {
                     self.context.tracker.nudge(&cluster);
                 }
@@ -215,8 +216,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether `fresh` may be written as provisioned at this moment: it is as the gate saw it, what the gate rests
-    /// on is still true and new, and this process is still the leader.
+    /// Whether `fresh` may be written as provisioned at this moment. The object must be as it was when the gate was
+    /// decided, the facts behind the decision must still be true and recent, and this process must still be the leader.
     fn may_be_provisioned(&self, fresh: &OpenStackMachine) -> bool {
         let is_as_observed = fresh.uid() == self.observed.uid()
             && fresh.annotations() == self.observed.annotations()
@@ -231,12 +232,13 @@ impl Pass<'_> {
         self.related.is_gated() && self.context.tracker.settings().mode == GateMode::Enforce
     }
 
-    /// Whether this process may write what opens a gate: it holds the leader lease at this moment.
+    /// Whether this process may write a change that opens a gate, which requires that it holds the leader lease at this
+    /// moment.
     pub(super) fn may_open_gates(&self) -> bool {
         self.context.clouds.lease().may_open_gates()
     }
 
-    /// Whether a gate of this machine is open in what was published last, and rests on a read that is new enough.
+    /// Whether a gate of this machine is open in the latest findings, and rests on a read that is recent enough.
     pub(super) fn may_act_on(&self, gate: impl Fn(&MachineFinding) -> &Gate) -> bool {
         let cluster = self.related.cluster_key();
         let findings = cluster.and_then(|cluster| self.latest_findings(&cluster));
@@ -248,7 +250,7 @@ impl Pass<'_> {
     }
 }
 
-/// What Ready shows of a pass that failed. A conflict is over with the next pass, seconds later.
+/// What Ready shows of a pass that failed. A conflict is not shown, because the next pass resolves it seconds later.
 fn failure(outcome: &Outcome) -> Option<ConditionState> {
     match outcome {
         Outcome::Failed { class, .. } if !class.is_conflict() => {

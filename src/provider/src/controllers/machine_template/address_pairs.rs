@@ -1,4 +1,5 @@
-//! Notes the template's `allowedAddressPairs` on the machines that were cloned from it, control-plane machines included.
+//! Writes the template's `allowedAddressPairs` into an annotation of the machines that were cloned from it, including
+//! those of the control plane.
 
 use kube::{
     ResourceExt,
@@ -16,14 +17,14 @@ use crate::{
 };
 use capo_api::v1beta2::{OpenStackMachine, OpenStackMachineTemplate};
 
-/// Annotations of Cluster API on what was cloned from a template.
+/// The annotations that Cluster API sets on objects cloned from a template.
 const CLONED_FROM: (&str, &str) = (
     "cluster.x-k8s.io/cloned-from-name",
     "cluster.x-k8s.io/cloned-from-groupkind",
 );
 const GROUP_KIND: &str = "OpenStackMachineTemplate.infrastructure.cluster.x-k8s.io";
 
-/// Writes to the machines whose note differs.
+/// Writes the annotation of every machine whose annotation differs from the template.
 pub(super) async fn note(template: &OpenStackMachineTemplate, context: &Context) -> StepResult<()> {
     let (namespace, name) = (
         template.namespace().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What a node made from a template would have, from its flavor and its image. The functions are pure.
+//! The capacity of a node made from a template, derived from its flavor and its image. The functions are pure.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use capo_api::v1beta2::{NodeInfo, OpenStackMachineSpec};
 use capo_openstack::{compute::Flavor, image::Image};
 
-/// What a node would have.
+/// The capacity and properties of a node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Offer {
     pub(super) capacity: BTreeMap<String, Quantity>,
     pub(super) node_info: Option<NodeInfo>,
 }
 
-/// What a machine of this spec offers with this flavor and image. Storage is the volume it boots from,
-/// or else the flavor's disk.
+/// Derives what a machine of this spec offers with this flavor and image. The storage is that of the root volume, or
+/// else that of the flavor's disk.
 pub(super) fn offer(spec: &OpenStackMachineSpec, flavor: &Flavor, image: &Image) -> Offer {
     let storage = spec
         .root_volume
@@ -29,7 +29,7 @@ pub(super) fn offer(spec: &OpenStackMachineSpec, flavor: &Flavor, image: &Image)
         ("storage", storage, "Gi"),
     ];
     Offer {
-        // A resource of which there is none is left out, as in CAPO.
+        // As in CAPO, a resource with the amount 0 is left out.
         capacity: capacity
             .into_iter()
             .filter(|(_, amount, _)| *amount > 0)

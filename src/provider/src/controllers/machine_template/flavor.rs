@@ -1,4 +1,4 @@
-//! Looks the flavor and the image of a template up in OpenStack: two calls, one each.
+//! Looks up the flavor and the image of a template in OpenStack, with one request each.
 
 use super::capacity::{self, Offer};
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
 use capo_api::v1beta2::{IdentityRef, OpenStackMachineTemplate};
 use capo_core::{ObjectName, Priority};
 
-/// What a machine made from the template offers. An error is shown by the credentials' condition,
-/// or by Ready.
+/// Determines what a machine made from the template offers. The condition of the credentials shows an error, or Ready
+/// does.
 pub(super) async fn offer(
     object: &OpenStackMachineTemplate,
     name: &ObjectName,

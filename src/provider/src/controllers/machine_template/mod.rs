@@ -1,8 +1,8 @@
-//! The `OpenStackMachineTemplate`: what a node made from it would have, so that the cluster autoscaler can
-//! scale a node group up from nothing. A pass finds out whose credentials to use, looks flavor and image
-//! up ([`flavor`]), and writes the status ([`report`]).
+//! The controller of `OpenStackMachineTemplate`. It reports the capacity of a node made from the template, so that the
+//! cluster autoscaler can scale a node group up from zero. A pass determines whose credentials to use, looks up flavor
+//! and image ([`flavor`]), and writes the status ([`report`]).
 //!
-//! A flavor or image of that name hardly ever changes, so what was looked up holds for [`HOLDS`].
+//! A flavor or image of a name hardly ever changes, so the result of a lookup is used for [`HOLDS`].
 
 mod address_pairs;
 mod capacity;
@@ -31,7 +31,7 @@ use report::Report;
 /// The controller's name in logs and metrics.
 pub(super) const CONTROLLER: &str = "openstackmachinetemplate";
 
-/// How long flavor and image are taken to be as they were.
+/// How long the result of a lookup of flavor and image is used.
 const HOLDS: Duration = Duration::from_hours(1);
 
 /// One pass over an `OpenStackMachineTemplate`.
@@ -71,7 +71,7 @@ async fn one_pass(object: &OpenStackMachineTemplate, context: &Context) -> Outco
     }
 }
 
-/// What the template offers, from memory or from OpenStack, and how the pass ends by that.
+/// Determines what the template offers, from memory or from OpenStack, and the outcome of the pass.
 async fn look_up(
     object: &OpenStackMachineTemplate,
     owner: Option<&Cluster>,
@@ -108,7 +108,7 @@ async fn look_up(
     }
 }
 
-/// Whose credentials to use: the template's own, or those of the cluster that owns it.
+/// The credentials to use: the template's own, or those of the cluster that owns it.
 fn identity_of(
     object: &OpenStackMachineTemplate,
     owner: Option<&Cluster>,
@@ -123,14 +123,14 @@ fn identity_of(
     })
 }
 
-/// What the answers of OpenStack depend on besides the template's uid.
+/// The inputs of the lookup besides the template's UID. If they change, the lookup is repeated.
 #[derive(Debug, Clone, PartialEq)]
 struct Inputs {
     generation: Option<i64>,
     reference: IdentityRef,
 }
 
-/// What was looked up for a template.
+/// The result of the lookup for a template.
 #[derive(Debug, Clone)]
 pub(super) struct LookedUp {
     inputs: Inputs,
@@ -139,7 +139,7 @@ pub(super) struct LookedUp {
 }
 
 impl LookedUp {
-    /// The offer, as long as it holds for these inputs.
+    /// The offer, if it is still valid for these inputs.
     fn offer(self, inputs: &Inputs, now: Instant) -> Option<Offer> {
         let holds = self.inputs == *inputs && now.saturating_duration_since(self.at) < HOLDS;
         holds.then_some(self.offer)

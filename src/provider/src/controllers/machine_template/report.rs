@@ -1,4 +1,4 @@
-//! The status of a template. The functions are pure.
+//! Builds the status of a template. The functions are pure.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,17 +14,17 @@ use capo_core::{ConditionState, Reason};
 const NO_CREDENTIALS: &str = "The capacity is unknown: neither spec.template.spec.identityRef nor an owning Cluster names \
     the credentials to look the flavor and the image up with";
 
-/// What one pass found out.
+/// What one pass has found out.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Report {
     paused: bool,
-    /// Whether OpenStack accepts the credentials, where a sign-in was tried.
+    /// Whether OpenStack accepts the credentials; `None` if no sign-in was tried.
     authentication: Option<ConditionState>,
-    /// Ready; `None` leaves it as it was.
+    /// The condition Ready; `None` leaves it as it was.
     ready: Option<ConditionState>,
-    /// What a node would have; `None` leaves it as it was.
+    /// The capacity of a node; `None` leaves it as it was.
     offer: Option<Offer>,
-    /// The status belongs to this generation.
+    /// Whether the status counts as that of this generation.
     complete: bool,
 }
 
@@ -40,7 +40,8 @@ impl Report {
         }
     }
 
-    /// There are no credentials with which to look the flavor up, as for a template of a ClusterClass. The pass is complete.
+    /// The report if there are no credentials for the lookup, as for a template of a ClusterClass. The pass is
+    /// complete.
     pub(super) fn without_credentials() -> Self {
         Self {
             paused: false,
@@ -54,7 +55,7 @@ impl Report {
         }
     }
 
-    /// All is known.
+    /// The report after a successful lookup.
     pub(super) fn of(offer: Offer) -> Self {
         Self {
             paused: false,
@@ -65,7 +66,7 @@ impl Report {
         }
     }
 
-    /// It could not be found out.
+    /// The report after a step that failed.
     pub(super) fn halted(error: StepError) -> Self {
         let of_credentials = error.condition == kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
         let ready = ConditionState {
@@ -90,7 +91,7 @@ impl Report {
     }
 }
 
-/// The status after a pass.
+/// Builds the status after a pass.
 pub(super) fn status(object: &OpenStackMachineTemplate, report: &Report, now: Timestamp) -> Value {
     let generation = object.metadata.generation.unwrap_or_default();
     let mut status = object.status.clone().unwrap_or_default();

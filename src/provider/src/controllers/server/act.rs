@@ -1,5 +1,5 @@
-//! What a pass changes: it adds the finalizer, writes down what the names in the spec mean, and creates ports, volumes and
-//! the server.
+//! The changes that a pass makes: it adds the finalizer, records the ids of the objects that the spec names, and
+//! creates ports, volumes and the server.
 
 use super::{
     Claims, StepResult, block_devices,
@@ -20,7 +20,7 @@ use capo_core::Reason;
 use capo_openstack::{Read, compute::Server};
 
 impl Pass<'_> {
-    /// Looks the names in the spec up, once, and writes down what they mean before anything is created.
+    /// Looks up the objects that the spec names, once, and records their ids in the status before anything is created.
     pub(super) async fn resolve(&mut self, identity: &Identity) -> StepResult<()> {
         if self.progress.resolved.is_some() {
             return Ok(());
@@ -44,7 +44,8 @@ impl Pass<'_> {
         self.write(false, &outcome).await
     }
 
-    /// Takes over a server of our name, with its ports: after a lost answer or a wiped status.
+    /// Adopts an existing server that has the object's name, with its ports. This is needed after an answer or the
+    /// status was lost.
     pub(super) async fn adopt(
         &mut self,
         identity: &Identity,
@@ -60,7 +61,7 @@ impl Pass<'_> {
         self.ended()
     }
 
-    /// Creates ports, volumes and server, as far as this pass gets.
+    /// Creates ports, volumes and the server, as far as that is possible in this pass.
     pub(super) async fn create(&mut self, identity: &Identity, claims: &Claims) -> StepResult<()> {
         let creations = self.creations();
         let ended = self.create_all(identity, claims, &creations).await;
@@ -133,13 +134,15 @@ impl Pass<'_> {
         let made = instance::create(cloud, &new, creations).await;
         changes.note(&owner.name);
         if let (Err(_), Some(group)) = (&made, &self.object.spec.managed_server_group) {
-            // The group may have been deleted by hand.
+            // The creation of the server may have failed because a user deleted the group, so the group is looked up
+            // again.
             self.context.servers.groups.forget(&group.name);
         }
         let id = made?;
         cloud.shared_reads().expect_server(&id);
         self.progress.instance_id = Some(id);
-        // The members of a control-plane machine are created while its server is built.
+        // The load balancer members of a control-plane machine are created while its server is being built, so the
+        // addresses of its ports are noted already.
         let observations = &self.context.servers.observations;
         observations.expect(&self.name, addresses);
         self.wakes_machine = true;

@@ -1,4 +1,4 @@
-//! Changes of `allowedAddressPairs` on the ports of a server that exists.
+//! Changes the `allowedAddressPairs` on the ports of an existing server.
 
 use super::{Progress, StepResult, failed};
 use crate::controllers::address_pairs;
@@ -9,8 +9,8 @@ use capo_openstack::{
     network::{AddressPair, Port, PortUpdate},
 };
 
-/// Gives the ports the pairs that they are to have. What they have is known from `status.resolved`, so nothing is sent while nothing
-/// changes. A port whose security is off has no pairs: Neutron refuses them.
+/// Sets the address pairs that the ports should have. The present pairs are known from `status.resolved`, so that no
+/// request is sent while nothing changes. A port without port security gets no pairs, because Neutron refuses them.
 pub(super) async fn apply(
     cloud: &Cloud,
     object: &OpenStackServer,
@@ -57,7 +57,7 @@ fn sent(pair: &v1beta2::AddressPair) -> AddressPair {
     }
 }
 
-/// Whether the port has these pairs and no others. Neutron fills in the port's own MAC address where a pair has none.
+/// Whether the port has exactly these pairs. If a pair has no MAC address, Neutron sets that of the port.
 fn has(port: &Port, wanted: &[v1beta2::AddressPair]) -> bool {
     let key = |pair: AddressPair| {
         let mac = pair.mac_address.unwrap_or_else(|| port.mac_address.clone());

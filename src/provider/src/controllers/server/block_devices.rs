@@ -1,5 +1,5 @@
-//! A server's block devices: the root volume and the additional ones. Creating a volume takes many passes: no pass
-//! waits for it.
+//! A server's block devices: the root volume and the additional ones. Creating a volume takes many passes, because no
+//! pass waits for it.
 
 use std::time::Duration;
 
@@ -26,19 +26,20 @@ use capo_openstack::{
 /// A disk of a server, in the order in which Nova gets them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Disk {
-    /// The image on the hypervisor's own disk.
+    /// The image on the hypervisor's local disk.
     Image { image_id: String },
-    /// A volume, made by us.
+    /// A volume that capo-rs creates.
     Volume {
         new: NewVolume,
         boot: bool,
         tag: Option<String>,
     },
-    /// An empty disk of the hypervisor's own.
+    /// An empty disk on the hypervisor.
     Local { size: u32, tag: String },
 }
 
-/// The disks that a spec asks for. Empty when Nova's default will do: the image on a local disk.
+/// The disks that a spec asks for. The list is empty if Nova's default is sufficient, which is the image on a local
+/// disk.
 pub(super) fn disks(
     name: &str,
     spec: &OpenStackServerSpec,
@@ -125,14 +126,14 @@ fn zone(zone: Option<&VolumeAvailabilityZone>, spec: &OpenStackServerSpec) -> Op
     .filter(|name| !name.is_empty())
 }
 
-/// Block devices as Nova wants them, and whether one of them may be attached more than once.
+/// The block devices in the form of Nova's API, and whether one of them may be attached more than once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Attached {
     pub(super) devices: Vec<BlockDevice>,
     pub(super) multiattach: bool,
 }
 
-/// Finds or creates every volume, and returns once all of them are ready to be attached.
+/// Finds or creates every volume. Returns `Ok` when all of them can be attached.
 pub(super) async fn ensure(
     cloud: &Cloud,
     disks: &[Disk],
@@ -210,7 +211,7 @@ pub(super) async fn ensure(
     }
 }
 
-/// What to do about one volume, by a look-up of its name.
+/// Looks a volume up by its name and decides what to do about it.
 async fn volume(cloud: &Cloud, new: &NewVolume) -> StepResult<VolumePlan> {
     let found = cloud
         .volumes(&new.name, Priority::Settling)
@@ -243,7 +244,7 @@ fn wrong_size(new: &NewVolume, size: u32) -> StepError {
     )
 }
 
-/// Deletes a volume that failed. The next pass creates a new one.
+/// Deletes a volume whose creation failed. The next pass creates a new one.
 async fn replace(cloud: &Cloud, volume: &Volume) -> StepError {
     match cloud.delete_volume(&volume.id, Priority::Gate).await {
         Ok(()) => failure(

@@ -1,4 +1,5 @@
-//! What the server controller keeps between passes. Losing it costs a read, never an object.
+//! The caches that the server controller keeps between passes. If they are lost, reads are repeated, but no object is
+//! lost.
 
 use std::{
     collections::HashMap,
@@ -14,23 +15,24 @@ use crate::reconcile::{
 };
 use capo_core::ObjectName;
 
-/// How old a look-up of servers and ports by name may be before something is created under the name.
+/// The maximum age of a lookup of servers and ports by name on which a creation under that name may be based.
 const NAMES_AGE: Duration = Duration::from_secs(5);
 
-/// The caches of the server controller, one of each per process. Cheap to clone.
+/// The caches of the server controller. A process has one of each. A clone is cheap and shares the caches.
 #[derive(Debug, Clone, Default)]
 pub(in crate::controllers) struct ServerCaches {
     /// The last read of each server.
     pub observations: Observations,
-    /// Creations whose outcome is unknown.
+    /// The creations whose result is unknown.
     pub(super) doubts: Doubts,
-    /// What the last pass wrote of a server that is not ready yet: the watch may not have shown it yet.
+    /// What the last pass has written to the status of a server that is not ready yet. The watch may not have shown it
+    /// yet.
     pub(super) progress: ObjectCache<Progress>,
-    /// When something of a name was last created or deleted.
+    /// When an object of a name was last created or deleted in OpenStack.
     pub(super) changes: Changes,
-    /// The servers that wait for an Image object.
+    /// The servers that wait for an Image object of the OpenStack Resource Controller.
     pub(in crate::controllers) images: ImageObjects,
-    /// The objects in whose status the id of a server was seen.
+    /// The objects whose status has shown the id of a server.
     pub(in crate::controllers) holders: Holders,
     /// The managed server groups.
     pub(super) groups: ServerGroups,
@@ -47,13 +49,13 @@ impl ServerCaches {
     }
 }
 
-/// When something was last created or deleted for objects of one name, in any namespace. What was read by name before
-/// that is not used any more.
+/// When something was last created or deleted in OpenStack for objects of a name, in any namespace. A lookup by name
+/// that was made before that is not used any more.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Changes(Arc<Mutex<HashMap<String, Instant>>>);
 
 impl Changes {
-    /// Notes that something was created or deleted for objects of this name.
+    /// Records that something was created or deleted for objects of this name.
     pub(super) fn note(&self, name: &str) {
         let now = Instant::now();
         let mut changes = self.0.lock();
@@ -61,7 +63,7 @@ impl Changes {
         changes.insert(name.to_owned(), now);
     }
 
-    /// The moment since when a look-up by this name must have been sent.
+    /// The earliest time at which a lookup by this name must have been sent to be used.
     pub(super) fn oldest_look_up(&self, name: &str) -> Instant {
         let now = Instant::now();
         let oldest = now.checked_sub(NAMES_AGE).unwrap_or(now);

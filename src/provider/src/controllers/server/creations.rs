@@ -1,5 +1,6 @@
-//! Creations whose outcome is unknown: OpenStack may still carry them out. Each is recorded on the object before its request
-//! is sent, so that the next process knows it too, and until the doubt is over it is looked up and not repeated.
+//! Creations whose result is unknown, so that OpenStack may still carry them out. Each creation is recorded on the
+//! object before its request is sent, so that the next process knows it too. Until the result is certain, the object is
+//! looked up and its creation is not repeated.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,24 +22,26 @@ use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{ObjectName, Reason};
 use capo_openstack::Error;
 
-/// The creations of an object that may still be carried out, each with the time at which that is over, as JSON.
+/// Annotation: the creations for an object that may still be carried out, each with the time until which that is
+/// possible, as JSON.
 pub(super) const IN_DOUBT: &str = "infrastructure.cluster.x-k8s.io/creations-in-doubt";
 
-/// How long a service may still carry out a request that it has answered with an error.
+/// How long a service may still carry out a request that it answered with an error.
 const ANSWERED: Duration = Duration::from_secs(65);
 
-/// How long OpenStack may still carry out a request that it has not answered: services have been seen to take two minutes.
+/// How long OpenStack may still carry out a request that it did not answer. Services have been seen to take two
+/// minutes.
 const UNANSWERED: Duration = Duration::from_secs(130);
 
-/// The creations in doubt of every object that this process has seen. Cheap to clone.
+/// The uncertain creations of every object that this process has seen. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Doubts(Arc<Mutex<HashMap<ObjectName, Pending>>>);
 
-/// What may still be created, and until when.
+/// The creations that may still be carried out, each with the time until which that is possible.
 type Pending = BTreeMap<String, Timestamp>;
 
 impl Doubts {
-    /// Takes over what an earlier process has recorded, in the first pass of this process over the object.
+    /// Loads what an earlier process recorded, in the first pass of this process over the object.
     pub(super) fn load(&self, object: &OpenStackServer, owner: &ObjectName) {
         let mut known = self.0.lock();
         if known.contains_key(owner) {
@@ -49,7 +52,7 @@ impl Doubts {
         known.insert(owner.clone(), pending.unwrap_or_default());
     }
 
-    /// Whether `what` may be created for `owner`; what to wait for when not.
+    /// Returns `Ok` if `what` may be created for `owner`, or else a wait.
     pub(super) fn check(&self, owner: &ObjectName, what: &str) -> StepResult<()> {
         self.check_at(owner, what, Timestamp::now())
     }
@@ -70,7 +73,8 @@ impl Doubts {
         Ok(())
     }
 
-    /// Whether `what`, which several objects share, may be created: an error while the creation for any of them is in doubt.
+    /// Returns `Ok` if `what`, which several objects share, may be created, or a wait while the creation for any object
+    /// is uncertain.
     pub(super) fn check_for_all(&self, what: &str) -> StepResult<()> {
         let owners: Vec<ObjectName> = self.0.lock().keys().cloned().collect();
         owners.iter().try_for_each(|owner| self.check(owner, what))
@@ -82,14 +86,14 @@ impl Doubts {
         pending.insert(what.to_owned(), until);
     }
 
-    /// The outcome is known: `what` exists, or its creation was refused.
+    /// Records that the result is known: `what` exists, or its creation was refused.
     pub(super) fn end(&self, owner: &ObjectName, what: &str) {
         if let Some(pending) = self.0.lock().get_mut(owner) {
             pending.remove(what);
         }
     }
 
-    /// What is to be recorded on the object.
+    /// The value of the annotation with the creations that are uncertain at `now`; `None` if there are none.
     fn record(&self, owner: &ObjectName, now: Timestamp) -> Option<String> {
         let mut known = self.0.lock();
         let pending = known.get_mut(owner)?;
@@ -97,18 +101,18 @@ impl Doubts {
         (!pending.is_empty()).then(|| json!(pending).to_string())
     }
 
-    /// Forgets an object that is gone.
+    /// Forgets an object that does not exist any more.
     pub(super) fn forget(&self, owner: &ObjectName) {
         self.0.lock().remove(owner);
     }
 }
 
-/// What the creation of an object in OpenStack is called in messages and records.
+/// The description of an OpenStack object in messages and records.
 pub(super) fn described(object: CloudObject, name: &str) -> String {
     format!("{} {name}", object.as_str())
 }
 
-/// The creations of one pass.
+/// Records and reports the creations of one pass.
 pub(super) struct Creations {
     api: Api<OpenStackServer>,
     owner: ObjectName,
@@ -118,7 +122,7 @@ pub(super) struct Creations {
 }
 
 impl Creations {
-    /// Those for `object`.
+    /// Creates the recorder for `object`.
     pub(super) fn new(
         api: Api<OpenStackServer>,
         owner: &ObjectName,
@@ -135,8 +139,8 @@ impl Creations {
         }
     }
 
-    /// Records that the creation of an object in OpenStack is sent next. An error where an earlier one may still be carried
-    /// out.
+    /// Records that the request to create an object in OpenStack is sent next. Returns an error if an earlier creation
+    /// may still be carried out.
     pub(super) async fn begin(&self, object: CloudObject, name: &str) -> StepResult<()> {
         let what = described(object, name);
         self.doubts.check(&self.owner, &what)?;
@@ -149,7 +153,7 @@ impl Creations {
         recorded
     }
 
-    /// Takes in the answer to such a creation, and reports it in an event; `refused` is the reason of an ordinary error.
+    /// Records the answer to a creation and publishes an event about it. `refused` is the reason of an ordinary error.
     pub(super) fn end<T>(
         &self,
         object: CloudObject,
@@ -180,12 +184,12 @@ impl Creations {
         answer.map_err(|error| failed(&error, refused))
     }
 
-    /// A look-up has found the object.
+    /// Records that a lookup has found the object.
     pub(super) fn found(&self, object: CloudObject, name: &str) {
         self.doubts.end(&self.owner, &described(object, name));
     }
 
-    /// Writes what is in doubt into the object's annotations, where they show something else.
+    /// Writes the uncertain creations into the object's annotation if the annotation differs.
     pub(super) async fn record(&self) -> StepResult<()> {
         let wanted = self.doubts.record(&self.owner, Timestamp::now());
         if self.object.lock().annotations().get(IN_DOUBT) == wanted.as_ref() {
@@ -198,19 +202,21 @@ impl Creations {
             .await
             .map_err(|error| kubernetes_failed("Recording a creation", &error))?;
         let mut object = self.object.lock();
-        // The pass has judged this generation, and another client may have made a newer one meanwhile.
+        // The generation stays that of the object on which the pass is based, because another client may have made a
+        // newer one meanwhile.
         written.metadata.generation = object.metadata.generation;
         *object = written;
         Ok(())
     }
 
-    /// The object as last written.
+    /// The object as it was last written.
     pub(super) fn into_object(self) -> OpenStackServer {
         self.object.into_inner()
     }
 }
 
-/// How long a creation is in doubt after an error of this HTTP status. A proxy may answer while the service goes on.
+/// How long a creation is uncertain after an error with this HTTP status. A proxy may answer while the service
+/// continues.
 fn doubt(status: Option<u16>) -> Duration {
     match status {
         None | Some(502..=504) => UNANSWERED,
@@ -257,7 +263,7 @@ mod tests {
         let second = Doubts::default();
         second.load(&object(recorded.as_deref()), &name);
         assert!(second.check_at(&name, "server m1", now).is_err());
-        // What this process knows since then counts, whatever the object shows.
+        // After the first load, what this process knows takes precedence over the annotation.
         second.end(&name, "server m1");
         second.load(&object(recorded.as_deref()), &name);
         assert!(second.check_at(&name, "server m1", now).is_ok());

@@ -1,5 +1,5 @@
-//! Deletes a server and everything that was created for it: server, then trunks and ports, then volumes. The deletion is
-//! complete when all of them were looked for and none was found.
+//! Deletes a server and everything that was created for it: the server, then trunks and ports, then volumes. The
+//! deletion is complete when a lookup of each of them found none.
 
 use std::time::{Duration, Instant};
 
@@ -38,35 +38,36 @@ const READ: Priority = Priority::Settling;
 pub(super) struct Deletion<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
-    /// The project of the credentials: nothing of another one is ever ours.
+    /// The project of the credentials. Objects of other projects are never deleted.
     pub project: &'a ProjectId,
-    /// Whether that is the project of the cluster.
+    /// Whether that project is the cluster's.
     pub project_match: ProjectMatch,
     /// The object.
     pub object: &'a OpenStackServer,
     /// Its name.
     pub owner: &'a ObjectName,
-    /// What other objects of ours hold.
+    /// The ids of servers and ports that other objects have.
     pub claims: &'a Claims,
-    /// What is known of its OpenStack objects.
+    /// What is known of the object's OpenStack objects.
     pub progress: &'a Progress,
-    /// Where reads of servers are stored, and where the gate of a machine's server is decided.
+    /// The state that all passes share. Reads of servers are stored there, and it decides the gate of a machine's
+    /// server.
     pub context: &'a Context,
 }
 
-/// What a deletion saw of the server.
+/// What a deletion has read.
 #[derive(Debug, Default)]
 pub(super) struct Leftover {
-    /// The server, while there is one.
+    /// The server, if it still exists.
     pub server: Option<Server>,
-    /// The machine's controller waits for what was read.
+    /// Whether the machine controller waits for what was read.
     pub wakes_machine: bool,
-    /// Sub-ports of its trunks that are not in the status yet.
+    /// The sub-ports of its trunks that the status does not contain yet.
     pub sub_ports: Vec<PortId>,
 }
 
 impl Deletion<'_> {
-    /// Goes one step further, and comes back with `Ok` when nothing is left.
+    /// Makes one step of the deletion. Returns `Ok` when nothing is left.
     pub(super) async fn step(&self, seen: &mut Leftover) -> StepResult<()> {
         if self.project_match == ProjectMatch::Elsewhere {
             return Err(wait(
@@ -106,7 +107,7 @@ impl Deletion<'_> {
             }
             let what = described(CloudObject::Server, &self.owner.name);
             self.context.servers.doubts.check(self.owner, &what)?;
-            // A single 404 may come from a proxy in front of Nova.
+            // A second read has to confirm the absence, because a single 404 may come from a proxy in front of Nova.
             if self.was_begun() && before.is_none_or(|before| before.found) {
                 return Err(waiting(
                     "One read found no server, which a second read has to confirm",
@@ -129,7 +130,7 @@ impl Deletion<'_> {
         Err(waiting("The server is being deleted"))
     }
 
-    /// Reports how a deletion ended. What was gone before is as good as deleted.
+    /// Reports the result of a deletion. An object that did not exist counts as deleted.
     pub(super) fn deleted(
         &self,
         object: CloudObject,
@@ -155,17 +156,18 @@ impl Deletion<'_> {
             .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))
     }
 
-    /// What was found is not in creation any more.
+    /// Records that an object was found, so that its creation is not uncertain any more.
     pub(super) fn found(&self, what: &str) {
         self.context.servers.doubts.end(self.owner, what);
     }
 
-    /// Something may have been created for the object: its names were resolved, which comes before any creation.
+    /// Whether something may have been created for the object. Its names are resolved before any creation.
     fn was_begun(&self) -> bool {
         self.progress.resolved.is_some() || self.progress.instance_id.is_some()
     }
 
-    /// A machine's server does not go before its load balancer members.
+    /// Returns `Ok` if the server may be deleted. The server of a machine may be deleted only after its load balancer
+    /// members.
     async fn ensure_server_may_be_deleted(&self) -> StepResult<()> {
         let owners = self.object.owner_references();
         if !owners.iter().any(|owner| owner.kind == "OpenStackMachine") {
@@ -175,7 +177,8 @@ impl Deletion<'_> {
     }
 
     async fn find_server(&self) -> StepResult<Option<Server>> {
-        // Two reads must find the server absent, so this pass does not reuse another pass's read.
+        // The deletion needs two separate reads that find no server, so this pass does not use the read of another
+        // pass.
         let now = Instant::now();
         let id = if let Some(id) = &self.progress.instance_id {
             id.clone()
@@ -226,7 +229,7 @@ impl Deletion<'_> {
         Ok(())
     }
 
-    /// The ports that still exist. Those of the spec come first: their trunks hold the others.
+    /// The ports that still exist. Those of the spec come first, because the other ones belong to their trunks.
     async fn leftover_ports(&self) -> StepResult<Vec<Port>> {
         let mut left = Vec::new();
         if !self.progress.port_ids.is_empty() {
@@ -259,7 +262,7 @@ impl Deletion<'_> {
         Ok(left)
     }
 
-    /// Ports that no other server uses and no other object claims.
+    /// The ports that no other server uses and no other object has.
     async fn list_ports(&self, filter: &PortFilter) -> StepResult<Vec<Port>> {
         let mut found = self
             .cloud
@@ -299,7 +302,7 @@ impl Deletion<'_> {
     async fn delete_port(&self, port: &Port, seen: &mut Leftover) -> StepResult<()> {
         let trunks = match self.cloud.trunks(&port.id, READ).await {
             Ok(trunks) => trunks,
-            // A cloud without trunks has none.
+            // A cloud without the trunk extension has no trunks.
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
         };
@@ -309,7 +312,8 @@ impl Deletion<'_> {
             seen.sub_ports
                 .extend(sub_ports.filter(|id| !recorded.contains(id)));
             if !seen.sub_ports.is_empty() {
-                // Once they are out of the trunk, nothing else shows that they were in it.
+                // The sub-ports are recorded first, because nothing else shows that they belonged to the trunk once
+                // they are removed from it.
                 return Err(waiting(
                     "The trunk's sub-ports are recorded before they are deleted",
                 ));
@@ -334,17 +338,18 @@ impl Deletion<'_> {
         self.deleted(CloudObject::Port, &port.name, port.id.as_str(), answer)
     }
 
-    /// Attached volumes are deleted by Nova with their server; those of a server that never came to be are not.
+    /// Deletes the volumes. Nova deletes attached volumes with their server, but not those of a server that was never
+    /// created.
     async fn volumes(&self) -> StepResult<()> {
         if self.progress.instance_id.is_none() && self.claims.has_servers() {
-            // Volumes of these names belong to the object of the same name in another namespace.
+            // The volumes of these names belong to the object of the same name in another namespace.
             return Ok(());
         }
         let mut left = false;
         for name in volume_names(&self.owner.name, &self.object.spec) {
             let found = match self.cloud.volumes(&name, READ).await {
                 Ok(found) => found,
-                // Without block storage there are no volumes.
+                // A cloud without block storage has no volumes.
                 Err(error) if error.class() == FailureClass::NoService => Vec::new(),
                 Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
             };

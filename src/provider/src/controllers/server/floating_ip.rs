@@ -1,5 +1,6 @@
-//! The floating IP that a server gets from a pool: a claim before the server is created, the address on one of its
-//! ports once the server exists, and the claim's release at the end. Names and finalizers are CAPO's.
+//! The floating IP that a server gets from a pool. A claim is created before the server, the address is put on one of
+//! the server's ports once the server exists, and the claim is released at the end. Names and finalizers are the same
+//! as CAPO's.
 
 mod plan;
 
@@ -31,20 +32,21 @@ use capo_openstack::{
 };
 use plan::{AttachmentPlan, ClaimPlan, attachment_plan, claim_plan, is_shown};
 
-/// Keeps a claim as long as its server exists. CAPO's.
+/// The finalizer that keeps a claim while its server exists. The name is CAPO's.
 const CLAIM_FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io/ip-claim";
 
 /// What is known of the floating IP after a pass.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct FloatingAddress {
-    /// Whether the server has it; `None` leaves the condition as it is.
+    /// Whether the server has the floating IP; `None` leaves the condition as it is.
     pub state: Option<ConditionState>,
-    /// The address, once it is on one of the server's ports.
+    /// The address, if it is on one of the server's ports.
     pub on_server: Option<IpAddr>,
 }
 
 impl FloatingAddress {
-    /// A step that is not over. Trouble that goes away by itself shows nothing about a server that has its address.
+    /// Records that a step did not complete. A failure that is probably temporary leaves the condition as it is,
+    /// because it says nothing about a server that has its address.
     pub(super) fn unmet(&mut self, outcome: &Outcome) {
         self.state = match outcome {
             Outcome::Done
@@ -72,13 +74,13 @@ impl FloatingAddress {
     }
 }
 
-/// The name of a server's claim.
+/// The name of the `IPAddressClaim` of a server.
 fn claim_name(server: &str) -> String {
     format!("{server}-floating-ip-address")
 }
 
-/// The address that the pool has given to this server; the claim is created where there is none. `None` where the spec names
-/// no pool.
+/// The address that the pool has given to this server. If there is no claim, it is created. `None` means that the spec
+/// names no pool.
 pub(super) async fn claimed(
     object: &OpenStackServer,
     context: &Context,
@@ -110,12 +112,12 @@ pub(super) async fn claimed(
         "IPAddressClaim {name} has no address yet; {} {} gives it one",
         pool.kind, pool.name
     );
-    // A watch shows the answer.
+    // A watch shows the pool's answer.
     let (reason, pause) = (Reason::WaitingForIPAMProvider, Duration::from_mins(1));
     Err(wait(reason, message, pause))
 }
 
-/// Reads the claim of this name, and the `IPAddress` that it names.
+/// Reads the claim with this name and the `IPAddress` that its status names.
 async fn observe_claim(
     name: &str,
     namespace: &str,
@@ -151,7 +153,7 @@ async fn create_claim(
     let spec = IPAddressClaimSpec {
         cluster_name: String::new(),
         pool_ref: PoolReference {
-            // A reference without a group is to one of our own kinds.
+            // A reference without a group refers to the API group of capo-rs.
             api_group: pool
                 .api_group
                 .clone()
@@ -179,7 +181,7 @@ async fn create_claim(
         Api::namespaced_with(context.client.clone(), namespace, &resource);
     match api.create(&PostParams::default(), &claim).await {
         Ok(_) => Ok(()),
-        // Another pass or process has created the claim in the meantime.
+        // Another pass or process created the claim meanwhile.
         Err(error) if is_conflict(&error) => Ok(()),
         Err(error) => Err(kubernetes_failed(
             &format!("Creating IPAddressClaim {name}"),
@@ -188,8 +190,8 @@ async fn create_claim(
     }
 }
 
-/// Puts the address on the first of the server's ports that can be reached from its external network. Nothing is sent where Nova shows
-/// the address already.
+/// Puts the address on the first port of the server that can be reached from the address's external network. No request
+/// is sent if Nova shows the address already.
 pub(super) async fn attach(
     identity: &Identity,
     server: &Server,
@@ -224,7 +226,7 @@ fn refused(message: String) -> StepError {
     failure(FailureClass::Invalid, Reason::FloatingIPError, message)
 }
 
-/// Puts the floating IP on the first of the ports on which Neutron allows it.
+/// Puts the floating IP on the first of the ports for which Neutron allows it.
 async fn associate(
     cloud: &Cloud,
     id: &FloatingIpId,
@@ -242,7 +244,7 @@ async fn associate(
                 tracing::info!(%ip, %port, instance = %server.id, "Putting a floating IP on a server");
                 return Ok(());
             }
-            // This port has no IPv4 address, or no router leads from its subnet to the external network.
+            // This port has no IPv4 address, or no router connects its subnet with the external network.
             Err(error)
                 if matches!(
                     error.class(),
@@ -259,7 +261,7 @@ async fn associate(
     )))
 }
 
-/// The floating IPs with this address that the credentials show.
+/// The floating IPs with this address that are visible with the credentials.
 async fn find(identity: &Identity, ip: IpAddr) -> StepResult<Vec<FloatingIp>> {
     let filter = FloatingIpFilter {
         floating_ip_address: Some(ip),
@@ -272,7 +274,8 @@ async fn find(identity: &Identity, ip: IpAddr) -> StepResult<Vec<FloatingIp>> {
         .map_err(|error| failed(&error, Reason::FloatingIPError))
 }
 
-/// Lets the claim go once nothing of the server is left. Its owner reference, or its own deletion, does the rest.
+/// Removes the finalizer of the claim once nothing of the server is left. The claim is then deleted because of its
+/// owner reference, or because it is being deleted already.
 pub(super) async fn release(object: &OpenStackServer, context: &Context) -> StepResult<()> {
     if object.spec.floating_ip_pool_ref.is_none() {
         return Ok(());

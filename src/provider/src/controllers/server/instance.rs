@@ -1,4 +1,4 @@
-//! The server itself: looked up by name, and created with its user data.
+//! The Nova server. It is looked up by its name, and created with its user data.
 
 use std::{
     collections::BTreeMap,
@@ -23,12 +23,13 @@ use capo_core::{
 };
 use capo_openstack::{Cloud, compute::NewServer};
 
-/// Nova takes no more user data than this, base64 included.
+/// The maximum length of user data in Nova, in bytes of base64.
 const LONGEST_USER_DATA: usize = 65_535;
-/// The key of the Secret that holds the user data, by Cluster API's contract.
+/// The key in the Secret that contains the user data, as Cluster API's contract defines it.
 const USER_DATA_KEY: &str = "value";
 
-/// The ids of the servers of exactly this name in our project, by a look-up that was sent at `oldest` or later.
+/// The ids of the servers with exactly this name in the credentials' project, from a lookup that was sent at `oldest`
+/// or later.
 pub(super) async fn named(cloud: &Cloud, name: &str, oldest: Instant) -> StepResult<Vec<ServerId>> {
     cloud
         .shared_reads()
@@ -55,7 +56,7 @@ pub(super) async fn create(
     )
 }
 
-/// The user data, from the Secret that the spec names.
+/// Reads the user data from the Secret that the spec names.
 pub(super) async fn user_data(
     client: &kube::Client,
     namespace: &str,
@@ -114,7 +115,7 @@ fn read_user_data(name: &str, secret: Secret) -> StepResult<SecretSlice<u8>> {
     Ok(data.0.into())
 }
 
-/// The request for the server.
+/// Builds the request that creates the server.
 pub(super) fn request(
     name: &str,
     spec: &OpenStackServerSpec,
@@ -126,7 +127,7 @@ pub(super) fn request(
     let filled = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     NewServer {
         name: name.to_owned(),
-        // The block devices say what to boot from where there are any.
+        // If there are block devices, they determine what the server boots from.
         image_id: resolved
             .image_id
             .clone()
@@ -158,7 +159,7 @@ fn hints(spec: &OpenStackServerSpec) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// The one member of the union that is set; the API server sees to it that it is the one named by type.
+/// The member of the union that is set. The API server ensures that it is the only one and the one that `type` names.
 fn hint_value(value: &SchedulerHintValue) -> Option<Value> {
     let SchedulerHintValue {
         type_: _,

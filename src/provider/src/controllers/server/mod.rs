@@ -1,9 +1,10 @@
-//! `OpenStackServer`: one server with its ports, trunks and volumes, for machines and bastions alike.
+//! The controller of `OpenStackServer`: one server with its ports, trunks and volumes, for machines and bastions alike.
 //!
-//! A pass ([`reconcile`]) reads what exists ([`observe`]), refuses what can't be ([`validate`]), decides ([`plan`]), creates what
-//! is missing ([`act`]: [`ports`], [`block_devices`], [`instance`]) and shows it ([`report`]). The names in the spec are resolved
-//! once ([`resolve`]). Creating a server takes many passes, because no pass waits for OpenStack. A server that existed and is
-//! gone is never created again: its Machine has to be replaced.
+//! A pass ([`reconcile`]) reads what exists ([`observe`]), refuses impossible requests ([`validate`]), decides
+//! ([`plan`]), creates what is missing ([`act`]: [`ports`], [`block_devices`], [`instance`]) and shows the result
+//! ([`report`]). The objects that the spec names are looked up once ([`resolve`]). Creating a server takes many passes,
+//! because no pass waits for OpenStack. A server that existed and is gone is never created again; its Machine has to be
+//! replaced.
 
 mod act;
 mod address_pairs;
@@ -42,15 +43,15 @@ use capo_core::ids::{PortId, ServerId};
 /// The name of this controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "openstackserver";
 
-/// What is known of a server's OpenStack objects. It goes into the status whatever a pass ends in, so
-/// that nothing half-made is lost.
+/// What is known of a server's OpenStack objects. It is written to the status regardless of the outcome of a pass, so
+/// that no object that was created is lost.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Progress {
-    /// What the names in the spec mean.
+    /// The ids of the objects that the spec names.
     resolved: Option<ResolvedServerSpec>,
-    /// The ports, in order.
+    /// The ids of the ports, in the order of the spec.
     port_ids: Vec<PortId>,
-    /// The server.
+    /// The id of the server in Nova.
     instance_id: Option<ServerId>,
 }
 
@@ -75,9 +76,9 @@ impl Progress {
         }
     }
 
-    /// Completes what the status shows by what the last pass has written.
+    /// Adds what the last pass has written, because the status in the store may be older.
     fn completed_by(&mut self, written: Self) {
-        // The id of a managed server group is added later than the rest.
+        // `written` takes precedence, because the id of a managed server group is added later than the rest.
         self.resolved = written.resolved.or_else(|| self.resolved.take());
         if self.port_ids.len() < written.port_ids.len() {
             self.port_ids = written.port_ids;
@@ -86,8 +87,8 @@ impl Progress {
     }
 }
 
-/// OpenStack objects that other `OpenStackServer`s of the same name hold. Names of servers and ports
-/// have no namespace, so two objects can ask for the same one.
+/// The ids of OpenStack objects that other `OpenStackServer`s of the same name have. The names of servers and ports in
+/// OpenStack do not contain the namespace, so two objects can ask for the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Claims {
     servers: BTreeMap<ServerId, ObjectName>,
@@ -95,7 +96,7 @@ struct Claims {
 }
 
 impl Claims {
-    /// What `others` hold.
+    /// Collects the ids that `others` have.
     fn of<'a>(others: impl Iterator<Item = (&'a ObjectName, &'a OpenStackServer)>) -> Self {
         let mut claims = Self::default();
         for (name, other) in others {

@@ -1,4 +1,4 @@
-//! What a pass reads: what other objects hold, the credentials, the server and its ports.
+//! What a pass reads: the ids that other objects have, the credentials, the server and its ports.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -26,7 +26,7 @@ use capo_gate::desired::ServerState;
 use capo_openstack::{Cloud, Read, compute::Server, network::PortFilter};
 
 impl Pass<'_> {
-    /// What other objects of the same name hold.
+    /// The ids of servers and ports that other objects of the same name have.
     pub(super) fn claims(&self) -> Claims {
         let others = self.context.stores.openstack_servers.state_filter(|other| {
             other.metadata.name.as_ref() == Some(&self.name.name)
@@ -57,7 +57,7 @@ impl Pass<'_> {
         }
     }
 
-    /// How old a read of the server may be, as the moment since when it must have been sent, and how urgent it is.
+    /// The earliest time at which a read of the server must have been sent to be used, and the priority of a new read.
     pub(super) fn freshness(&self, cloud: &Cloud) -> (Instant, Priority) {
         let observations = &self.context.servers.observations;
         if let Some(since) = observations.wanted_since(&self.name) {
@@ -65,7 +65,7 @@ impl Pass<'_> {
         }
         let is_ready = self.object.status.as_ref().is_some_and(|it| it.ready);
         let age = match observations.has_changed(&self.name, wishes(&self.object)) {
-            // A user who changes the object wants the server to be read.
+            // The server is read at once, because a user who changes the object expects that.
             Some(true) => Duration::ZERO,
             Some(false) if is_ready => self.context.settings.sync_period / 2,
             _ => server_state::waiting_age(cloud),
@@ -79,7 +79,8 @@ impl Pass<'_> {
         (now.checked_sub(age).unwrap_or(now), priority)
     }
 
-    /// Writing the status after the creation leads to a pass at once, before there is anything to see.
+    /// Whether the server was created so recently that a read would show nothing new. Writing the status after the
+    /// creation starts a pass at once.
     pub(super) fn was_just_created(&self, cloud: &Cloud) -> bool {
         let servers = &self.context.servers;
         let changed = servers.changes.oldest_look_up(&self.name.name);
@@ -87,7 +88,7 @@ impl Pass<'_> {
             && changed.elapsed() < server_state::first_read_after(cloud)
     }
 
-    /// Reads the server known by its id.
+    /// Reads the server by its known id.
     pub(super) async fn look(&mut self, identity: &Identity, id: &ServerId) -> StepResult<()> {
         let (oldest, priority) = self.freshness(&identity.cloud);
         let shared = identity.cloud.shared_reads();
@@ -110,7 +111,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The state of a server that is absent in a project. In another project than its cluster's, its absence shows nothing.
+    /// The state of a server that does not exist in a project. In another project than the cluster's, its absence says
+    /// nothing.
     pub(super) fn absent_in(&self, project: &ProjectId) -> ServerState {
         let is_elsewhere = self
             .cluster()
@@ -122,7 +124,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Reads a server that a look-up by name has found.
+    /// Reads a server that a lookup by name has found.
     pub(super) async fn read_found(
         &self,
         cloud: &Cloud,
@@ -162,7 +164,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The ports of a server that exists, in the order of the spec.
+    /// Finds the ports of an existing server, in the order of the spec.
     pub(super) async fn find_ports(
         &mut self,
         identity: &Identity,
@@ -188,13 +190,13 @@ impl Pass<'_> {
     }
 }
 
-/// A hash of what an object requests: everything that a user can change.
+/// A hash of everything in an object that a user can change.
 pub(super) fn wishes(object: &OpenStackServer) -> u64 {
     let metadata = &object.metadata;
     let mut hasher = DefaultHasher::new();
     (metadata.generation, &metadata.labels).hash(&mut hasher);
     for annotation in metadata.annotations.iter().flatten() {
-        // The controller writes this one itself.
+        // The controller writes this annotation itself.
         if annotation.0 != IN_DOUBT {
             annotation.hash(&mut hasher);
         }

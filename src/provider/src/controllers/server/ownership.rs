@@ -1,4 +1,4 @@
-//! Which server an object means, and whether another object has it already.
+//! Determines which server belongs to an object, and whether another object has that server already.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,9 +20,9 @@ use capo_core::{
 };
 use capo_openstack::{Cloud, network::PortFilter};
 
-/// What is known of the OpenStack objects of `object`; and if another object had its server first, that
-/// server's id and whose it is. Then nothing of that other one is known as ours: it is never changed or
-/// deleted from here.
+/// What is known of the OpenStack objects of `object`. If another object had the same server first, also that server's
+/// id and that object's name. Then the server and the ports of the other object are left out of the result, so that
+/// this object's passes never change or delete them.
 pub(super) fn progress(
     object: &OpenStackServer,
     name: &ObjectName,
@@ -53,13 +53,13 @@ pub(super) fn progress(
     (progress, Some((id, holder)))
 }
 
-/// The objects whose status has shown a server's id, by that id: no pass has to look through all objects. An object of a name
-/// in here may be gone or show another id by now. Cheap to clone.
+/// The objects whose status has shown a server's id, by that id, so that no pass has to search all objects. An object
+/// in this map may be gone or may show another id by now. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
 pub(in crate::controllers) struct Holders(Arc<Mutex<HashMap<ServerId, BTreeSet<ObjectName>>>>);
 
 impl Holders {
-    /// Notes what the watch shows of an object.
+    /// Records the server id in the status of an object that the watch shows.
     pub(in crate::controllers) fn note(&self, object: &OpenStackServer) {
         let is_deleted = object.meta().deletion_timestamp.is_some()
             && !finalizer::is_on(object.meta(), FINALIZER);
@@ -78,7 +78,7 @@ impl Holders {
         self.0.lock().get(id).cloned().unwrap_or_default()
     }
 
-    /// Forgets an object that is gone.
+    /// Forgets an object that does not exist any more.
     pub(super) fn forget(&self, name: &ObjectName) {
         self.0.lock().retain(|_, names| {
             names.remove(name);
@@ -87,7 +87,8 @@ impl Holders {
     }
 }
 
-/// Of two objects that name one server, the one whose status says so had it first, or else the older one.
+/// Whether `other` had the server before `object`. An object whose status contains the id comes first; if both contain
+/// it, the older one does.
 fn is_first_holder(other: &OpenStackServer, object: &OpenStackServer, id: &ServerId) -> bool {
     let says_so = |one: &OpenStackServer| {
         let status = one.status.as_ref();
@@ -100,8 +101,8 @@ fn is_first_holder(other: &OpenStackServer, object: &OpenStackServer, id: &Serve
     says_so(other) && (!says_so(object) || age(other) < age(object))
 }
 
-/// The server that a machine's provider id names: a machine that had one never gets another, though
-/// the server's own object or its status was lost.
+/// The server that the provider id of the owning machine names. A machine that had a server never gets another one,
+/// even if the `OpenStackServer` or its status was lost.
 fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<ServerId> {
     let owners = object.owner_references();
     let owner = owners
@@ -112,15 +113,15 @@ fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<Serv
     provider_id::server_id(machine.spec.provider_id.as_deref()?)
 }
 
-/// Whether this manager reconciles the object. With `--watch-filter` it does where the object carries the
-/// label itself, as one of ours does, or where its owner does: CAPO puts the label on no `OpenStackServer`.
+/// Whether this manager reconciles the object. With `--watch-filter`, the object or its owner must have the label. The
+/// owner's label counts because CAPO puts the label on no `OpenStackServer`; capo-rs does.
 pub(super) fn is_watched(object: &OpenStackServer, context: &Context) -> bool {
     let Some(filter) = &context.settings.watch_filter else {
         return true;
     };
     let namespace = object.namespace().unwrap_or_default();
     let stores = &context.stores;
-    // These stores hold only what carries the label.
+    // These stores contain only objects with the label.
     let owned = object.owner_references().iter().any(|owner| {
         let (machine, cluster) = (ObjectRef::new(&owner.name), ObjectRef::new(&owner.name));
         match owner.kind.as_str() {
@@ -138,9 +139,9 @@ pub(super) fn is_watched(object: &OpenStackServer, context: &Context) -> bool {
     owned || object.labels().get(WATCH_FILTER_LABEL) == Some(filter)
 }
 
-/// Whether a server of the object's name can be the object's: it has a port of the object, or there is such a port that is on
-/// no server, as after Nova found no host for one. A server for which nothing shows this may be a stranger's. An object
-/// without ports leaves no such trace.
+/// Whether a server of the object's name can belong to the object. It does if it has a port of the object, or if a port
+/// of the object exists and is on no server, as after Nova found no host for the server. Otherwise the server may be
+/// another owner's. If the object has no ports, nothing can show that the server belongs to it.
 pub(super) async fn can_be_its_server(
     object: &OpenStackServer,
     cloud: &Cloud,
@@ -224,7 +225,7 @@ mod tests {
         for (object, expected) in [
             (server("copy", late, None), true),
             (server("copy", late, Some("1")), true),
-            // The same moment: by name.
+            // Both objects were created in the same second, so their names decide.
             (server("older", early, Some("1")), true),
             (server("earlier", early, Some("1")), false),
         ] {

@@ -1,4 +1,4 @@
-//! What one pass over an `OpenStackServer` holds from its beginning to its end.
+//! The state of one pass over an `OpenStackServer`.
 
 use std::sync::Arc;
 
@@ -17,30 +17,31 @@ use capo_openstack::compute::Server;
 pub(super) struct Pass<'a> {
     /// The name of the object.
     pub(super) name: ObjectName,
-    /// What every pass has at hand.
+    /// The state that all passes share.
     pub(super) context: &'a Context,
     /// The object as it was last read or written.
     pub(super) object: OpenStackServer,
     /// What is known of the OpenStack objects of the server.
     pub(super) progress: Progress,
-    /// Another object has the server that this one names: its id, and whose it is.
+    /// The id of the server and the name of the object that has it, if another object has the server that this one
+    /// names.
     pub(super) holder: Option<(ServerId, ObjectName)>,
-    /// Whether OpenStack takes the credentials.
+    /// Whether OpenStack accepts the credentials; `None` if no sign-in was tried.
     pub(super) authentication: Option<ConditionState>,
     /// The server as read in this pass.
     pub(super) server: Option<Server>,
-    /// The server known by its id is not there.
+    /// Whether Nova has no server with the known id.
     pub(super) lost: bool,
-    /// The machine's controller waits for what was read.
+    /// Whether the machine controller waits for what was read.
     pub(super) wakes_machine: bool,
     /// What is known of the floating IP from a pool.
     pub(super) floating: FloatingAddress,
-    /// Whether the ports of a server that exists are as they are to be.
+    /// Whether the ports of an existing server are as the spec wants them; `None` if they were not compared.
     pub(super) ports: Option<StepResult<()>>,
 }
 
 impl Pass<'_> {
-    /// The name of the Cluster that the object belongs to, by its label.
+    /// The name of the Cluster that the object belongs to, from its label.
     pub(super) fn cluster_name(&self) -> Option<&str> {
         self.object
             .labels()
@@ -48,7 +49,7 @@ impl Pass<'_> {
             .map(String::as_str)
     }
 
-    /// The Cluster that the object belongs to, as the store has it.
+    /// The Cluster that the object belongs to, from the store.
     pub(super) fn cluster(&self) -> Option<Arc<Cluster>> {
         let key = ObjectRef::new(self.cluster_name()?).within(&self.name.namespace);
         self.context.stores.clusters.get(&key)

@@ -1,4 +1,4 @@
-//! What a pass does about server, ports and volumes. Pure: what was read goes in, an enum comes out.
+//! Decides what a pass does about server, ports and volumes. The functions are pure.
 
 use capo_api::v1beta2::ResolvedPortSpec;
 use capo_core::{
@@ -17,7 +17,7 @@ use super::Claims;
 pub(super) enum ServerPlan {
     /// No server has the name.
     Create,
-    /// The only server of the name is taken over.
+    /// The only server with the name is adopted.
     Adopt(ServerId),
     /// Another object holds a server of the name.
     HeldByAnother { id: ServerId, by: ObjectName },
@@ -25,7 +25,7 @@ pub(super) enum ServerPlan {
     Ambiguous,
 }
 
-/// Decides on the servers `found` by their name.
+/// Decides what to do about the servers `found` by their name.
 pub(super) fn server_plan(mut found: Vec<ServerId>, claims: &Claims) -> ServerPlan {
     let held = found.iter().find_map(|id| Some((id, claims.server(id)?)));
     if let Some((id, by)) = held {
@@ -44,15 +44,16 @@ pub(super) fn server_plan(mut found: Vec<ServerId>, claims: &Claims) -> ServerPl
 /// What a deletion does about the server of an object whose id is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ServerDeletionPlan {
-    /// No server is the object's.
+    /// No server belongs to the object.
     Nothing,
-    /// This server is the object's.
+    /// This server belongs to the object.
     Delete(ServerId),
-    /// Several servers may be the object's.
+    /// Several servers may belong to the object.
     Ambiguous,
 }
 
-/// Decides on the servers `found` by their name. Where nothing was ever created for the object, none of several is its own.
+/// Decides what to delete of the servers `found` by their name. If nothing was ever created for the object and several
+/// servers have the name, none of them belongs to it.
 pub(super) fn server_deletion_plan(
     mut found: Vec<ServerId>,
     claims: &Claims,
@@ -69,17 +70,18 @@ pub(super) fn server_deletion_plan(
 /// What to do about one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PortPlan {
-    /// No port that could be the object's has the name.
+    /// No port that could belong to the object has the name.
     Create,
-    /// This port is the one.
+    /// This port is used.
     Use(Box<Port>),
-    /// Another object holds the port of the name.
+    /// Another object has the port with this name.
     HeldByAnother { id: PortId, by: ObjectName },
-    /// Several unused ones have the name.
+    /// Several unused ports have the name.
     Ambiguous(Vec<PortId>),
 }
 
-/// Decides on the ports `found` by their name. Those of another network and those of another server are not the object's.
+/// Decides what to do about the ports `found` by their name. Ports in another network and ports of another server do
+/// not belong to the object.
 pub(super) fn port_plan(
     mut found: Vec<Port>,
     wanted: &ResolvedPortSpec,
@@ -115,21 +117,22 @@ pub(super) fn port_plan(
 /// What to do about one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum VolumePlan {
-    /// No volume that could be the object's has the name.
+    /// No volume that could belong to the object has the name.
     Create,
     /// This volume is ready to be attached.
     Attach(Box<Volume>),
     /// This volume is being created.
     Wait(Box<Volume>),
-    /// This one failed; a new one takes its place once it is deleted.
+    /// The creation of this volume failed. It is deleted, and then a new one is created.
     Replace(Box<Volume>),
-    /// This one has another size, in GiB.
+    /// This volume has another size, which is given in GiB.
     WrongSize(u32),
-    /// Several have the name.
+    /// Several volumes have the name.
     Ambiguous,
 }
 
-/// Decides on the volumes `found` by their name. A volume that serves another server is not the object's.
+/// Decides what to do about the volumes `found` by their name. A volume that is attached to a server does not belong to
+/// a server that is still to be created.
 pub(super) fn volume_plan(mut found: Vec<Volume>, new: &NewVolume) -> VolumePlan {
     found.retain(|volume| volume.attachments.is_empty() && volume.status != VolumeStatus::Deleting);
     let (Some(volume), is_only) = (found.pop(), found.is_empty()) else {
@@ -144,19 +147,20 @@ pub(super) fn volume_plan(mut found: Vec<Volume>, new: &NewVolume) -> VolumePlan
     }
 }
 
-/// What a deletion does about one volume of the object's names.
+/// What a deletion does about a volume with one of the object's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VolumeDeletionPlan {
-    /// The volume is not the object's, or Nova deletes it.
+    /// The volume does not belong to the object, or Nova deletes it.
     Leave,
-    /// The deletion of the volume is under way.
+    /// The volume is being deleted already.
     Await,
-    /// The volume is the object's and is not attached.
+    /// The volume belongs to the object and is not attached.
     Delete,
 }
 
-/// `server` is the id of the server that the object had, if it ever had one. Nova deletes what is still attached to that
-/// server or being detached from it, on clouds that delete softly only after days.
+/// Decides what a deletion does about a volume. `server` is the id of the server that the object had, if it ever had
+/// one. Nova deletes the volumes that are still attached to that server or being detached from it; on clouds with soft
+/// deletion this happens only after days.
 pub(super) fn volume_deletion_plan(
     volume: &Volume,
     server: Option<&ServerId>,
@@ -314,11 +318,11 @@ mod tests {
             ("error_deleting", None, None, Delete),
             ("creating", None, None, Await),
             ("deleting", None, None, Await),
-            // The server is deleted softly, or its attachment is stale.
+            // The server is soft-deleted, or its attachment is stale.
             ("in-use", Some("1"), Some("1"), Leave),
             ("detaching", Some("1"), Some("1"), Leave),
             ("deleting", None, Some("1"), Leave),
-            // Another server's.
+            // The volume is attached to another server.
             ("in-use", Some("2"), Some("1"), Leave),
             ("in-use", Some("2"), None, Leave),
         ] {

@@ -1,4 +1,4 @@
-//! A server's ports and their trunks: found again by name and network, made where they are missing.
+//! A server's ports and their trunks. They are found by name and network, and created if they are missing.
 
 use std::collections::BTreeMap;
 
@@ -23,19 +23,19 @@ use capo_openstack::{
 
 const PRIORITY: Priority = Priority::Settling;
 
-/// What Neutron can do beyond the basics.
+/// The extensions of Neutron on which the requests for ports depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extensions {
-    /// Objects carry tags.
+    /// Whether objects can have tags.
     pub tags: bool,
-    /// Ports can be parents of trunks.
+    /// Whether ports can be parents of trunks.
     pub trunks: bool,
-    /// Virtual functions are trusted by an attribute of their own.
+    /// Whether a port has an attribute of its own for trusted virtual functions (extension `port-trusted-vif`).
     pub trusted_vif: bool,
 }
 
 impl Extensions {
-    /// Asks Neutron.
+    /// Asks Neutron for its extensions.
     pub(super) async fn of(cloud: &Cloud) -> StepResult<Self> {
         let known = cloud
             .network_extensions(Priority::Steady)
@@ -54,20 +54,20 @@ impl Extensions {
 pub(super) struct Ports<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
-    /// The project of the credentials: nothing of another one is ever ours.
+    /// The project of the credentials. Ports of other projects are never used.
     pub project: &'a ProjectId,
-    /// The server object.
+    /// The name of the `OpenStackServer`.
     pub owner: &'a ObjectName,
-    /// What other objects of ours hold.
+    /// The ids of servers and ports that other objects have.
     pub claims: &'a Claims,
     /// When something was last created under the names of the ports.
     pub changes: &'a Changes,
-    /// The server that the ports are on, if there is one.
+    /// The id of the server that the ports are on, if it exists.
     pub server_id: Option<&'a ServerId>,
 }
 
 impl Ports<'_> {
-    /// What to do about one port, by a look-up of its name.
+    /// Looks a port up by its name and decides what to do about it.
     async fn plan(&self, wanted: &ResolvedPortSpec) -> StepResult<PortPlan> {
         let oldest = self.changes.oldest_look_up(&self.owner.name);
         let found = self
@@ -176,7 +176,7 @@ impl Ports<'_> {
         .await
     }
 
-    /// Gives an object the tags that it lacks; others stay.
+    /// Adds missing tags to an object; other tags stay.
     async fn tag(
         &self,
         object: Tagged<'_>,
@@ -195,7 +195,7 @@ impl Ports<'_> {
     }
 }
 
-/// The request for a port.
+/// Builds the request that creates a port.
 fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> StepResult<NewPort> {
     let guarded = wanted.enable_port_security != Some(false);
     let mut new = NewPort {
@@ -210,7 +210,7 @@ fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> StepResult<New
             (true, []) => None,
             (true, groups) => Some(groups.iter().map(|id| id.as_str().into()).collect()),
         },
-        // Neutron refuses pairs on a port whose security is off.
+        // Neutron refuses address pairs on a port without port security.
         allowed_address_pairs: wanted
             .allowed_address_pairs
             .iter()

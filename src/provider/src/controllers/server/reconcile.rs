@@ -1,4 +1,4 @@
-//! One pass over an `OpenStackServer`, from its beginning to its end.
+//! One pass over an `OpenStackServer`.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{ConditionState, FailureClass, ObjectName};
 use capo_gate::desired::ServerState;
 
-/// A pass over `object`.
+/// One pass over an `OpenStackServer`.
 pub(in crate::controllers) fn pass(
     object: Arc<OpenStackServer>,
     context: Arc<Context>,
@@ -86,14 +86,14 @@ impl Pass<'_> {
             self.context.queues.machines.enqueue(&self.name);
         }
         match ended {
-            // Nothing is left to report on.
+            // The deletion is complete, so the status is not written any more.
             Ok(()) if start == Start::Delete => Outcome::Done,
             Ok(()) => self.report(false, Outcome::Done).await,
             Err(error) => self.report(false, error.outcome).await,
         }
     }
 
-    /// Creates what is missing, as far as one pass gets.
+    /// Creates what is missing, as far as that is possible in one pass.
     async fn make(&mut self) -> StepResult<()> {
         if let Some((id, holder)) = &self.holder {
             return Err(validate::held_by_another(id, holder));
@@ -117,7 +117,7 @@ impl Pass<'_> {
             let ended = self.look(identity, &id).await;
             let has_ports = !self.object.spec.ports.is_empty();
             if has_ports && self.server.is_some() && self.progress.port_ids.is_empty() {
-                // The status was lost.
+                // The status was lost, so the ports are looked up again.
                 self.find_ports(identity, &id).await?;
             }
             return ended;
@@ -131,20 +131,22 @@ impl Pass<'_> {
         }
         if let ServerPlan::Adopt(id) = plan {
             let (cloud, project) = (&identity.cloud, &identity.project);
-            // Once the names were resolved, a creation may have been sent whose answer was lost.
+            // If the names were resolved, a request to create this server may have been sent and its answer lost, so
+            // the server is taken for the object's.
             if self.progress.resolved.is_none()
                 && !can_be_its_server(&self.object, cloud, project, &id).await?
             {
                 return Err(validate::strangers_server(&id, &self.name.name));
             }
             let found = self.read_found(&identity.cloud, &id, oldest).await?;
-            // A server that exists is adopted even where its image or flavor can't be found any more.
+            // An existing server is adopted even if its image or flavor can't be found any more.
             if let Err(error) = self.resolve(identity).await {
                 tracing::debug!(outcome = ?error.outcome, "Adopting a server without resolving its spec");
             }
             return self.adopt(identity, found).await;
         }
-        // A server that may still be created has the ports and volumes that exist.
+        // Nothing is created while the creation of the server may still be carried out, because that server uses the
+        // existing ports and volumes.
         let server = described(CloudObject::Server, &self.name.name);
         self.context.servers.doubts.check(&self.name, &server)?;
         self.resolve(identity).await?;
@@ -155,7 +157,7 @@ impl Pass<'_> {
         self.create(identity, &claims).await
     }
 
-    /// Gives the ports of a server that exists the address pairs that were changed since.
+    /// Sets changed address pairs on the ports of an existing server.
     async fn change_address_pairs(&mut self, identity: &Identity) -> StepResult<()> {
         if self.server.is_none() {
             return Ok(());
@@ -165,7 +167,7 @@ impl Pass<'_> {
         changed
     }
 
-    /// Puts the floating IP from the pool on the server, as soon as there is a server.
+    /// Puts the floating IP from the pool on the server, if the server exists.
     async fn attach_floating_ip(&mut self, identity: &Identity) -> StepResult<()> {
         let Some(server) = &self.server else {
             return Ok(());
@@ -187,7 +189,7 @@ impl Pass<'_> {
         attached
     }
 
-    /// Deletes everything that was created, then removes the finalizer.
+    /// Deletes everything that was created for the object, then removes the finalizer.
     async fn delete(&mut self) -> StepResult<()> {
         let identity = self.identity().await?;
         let claims = self.claims();
@@ -247,7 +249,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Writes the doubtful creations to the object; a look-up may have settled some of them.
+    /// Writes the uncertain creations to the object, because a lookup may have settled some of them.
     async fn record_creations(&mut self, paused: bool) -> StepResult<()> {
         if paused {
             return Ok(());

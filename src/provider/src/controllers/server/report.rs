@@ -1,4 +1,4 @@
-//! The status of a server after a pass. Plain functions.
+//! Builds the status of a server after a pass. The functions are pure.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,28 +20,28 @@ use capo_core::FailureClass;
 use capo_core::{ConditionState, ConditionStatus, Reason};
 use capo_openstack::compute::{Server, ServerStatus};
 
-/// How one pass ended, as far as the status shows it.
+/// The result of one pass, as far as the status shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Report<'a> {
-    /// The object is paused.
+    /// Whether the object is paused.
     pub paused: bool,
-    /// Whether OpenStack takes the credentials, where that was found out.
+    /// Whether OpenStack accepts the credentials; `None` if no sign-in was tried.
     pub authentication: Option<ConditionState>,
-    /// How the pass ended.
+    /// The outcome of the pass.
     pub outcome: &'a Outcome,
     /// What is known of its OpenStack objects.
     pub progress: &'a Progress,
     /// The server as read in this pass.
     pub server: Option<&'a Server>,
-    /// The server known by its id is not there.
+    /// Whether Nova has no server with the known id.
     pub lost: bool,
     /// What is known of the floating IP from a pool.
     pub floating: &'a FloatingAddress,
-    /// Whether the ports of a server that exists are as they are to be.
+    /// Whether the ports of an existing server are as the spec wants them; `None` if they were not compared.
     pub ports: Option<&'a StepResult<()>>,
 }
 
-/// The status after a pass.
+/// Builds the status after a pass.
 pub(super) fn status(object: &OpenStackServer, report: &Report<'_>, now: Timestamp) -> Value {
     let generation = object.metadata.generation.unwrap_or_default();
     let mut status = object.status.clone().unwrap_or_default();
@@ -77,7 +77,8 @@ pub(super) fn status(object: &OpenStackServer, report: &Report<'_>, now: Timesta
         counted.push(kind::PORTS_READY);
     }
     conditions.sum_up(&counted);
-    // Until then Ready may be True of what was there before.
+    // Until the pass is done, the status does not count as that of this generation, because Ready may still describe
+    // the former state.
     if !report.paused && *report.outcome == Outcome::Done {
         status.observed_generation = Some(generation);
     }
@@ -107,7 +108,8 @@ fn write(
     let known = conditions.get(kind::INSTANCE_READY).is_some();
     if let Some(verdict) = instance(report, known) {
         conditions.set(kind::INSTANCE_READY, &verdict);
-        // A server is not ready before it has the floating IP from its pool, and does not lose that by losing the address.
+        // A server becomes ready only once it has the floating IP from its pool, but stays ready if it loses that
+        // address.
         let complete =
             status.ready || !pooled || conditions.is_true(kind::FLOATING_ADDRESS_FROM_POOL_READY);
         status.ready = verdict.status == ConditionStatus::True && complete;
@@ -131,7 +133,7 @@ fn write(
     }
 }
 
-/// Nova shows a floating IP some seconds after Neutron has put it on the port.
+/// Adds the floating IP, because Nova shows it only some seconds after Neutron has put it on the port.
 fn add_floating(addresses: &mut Vec<NodeAddress>, floating: &FloatingAddress) {
     let Some(ip) = floating.on_server else {
         return;
@@ -144,10 +146,10 @@ fn add_floating(addresses: &mut Vec<NodeAddress>, floating: &FloatingAddress) {
     }
 }
 
-/// `InstanceReady`; `None` leaves it as it is. That OpenStack does not answer says nothing about a
+/// The condition `InstanceReady`; `None` leaves it as it is. If OpenStack does not answer, that says nothing about a
 /// server that was seen before.
 fn instance(report: &Report<'_>, known: bool) -> Option<ConditionState> {
-    // Trouble with its floating IP or its ports is not the server's.
+    // An error about the floating IP or the ports is not about the server, so the server's own state is used instead.
     let apart = report.floating.state.is_some() || matches!(report.ports, Some(Err(_)));
     let of_server = report.server.filter(|_| apart).map(outcome);
     match of_server.as_ref().unwrap_or(report.outcome) {

@@ -1,5 +1,5 @@
-//! What the names in a server's spec mean in OpenStack: looked up once, then kept in
-//! `status.resolved`, so that a flavor or image that is renamed later changes nothing.
+//! Looks up the objects that a server's spec names. This is done once, and the ids are kept in `status.resolved`, so
+//! that renaming a flavor or image later changes nothing.
 
 use futures::future::try_join_all;
 
@@ -24,7 +24,7 @@ use capo_openstack::{
 
 const PRIORITY: Priority = Priority::Settling;
 
-/// What is looked up, and where.
+/// The inputs of the lookup.
 pub(super) struct Resolver<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
@@ -32,7 +32,7 @@ pub(super) struct Resolver<'a> {
     pub project: &'a ProjectId,
     /// The management cluster, for images that are Kubernetes objects.
     pub client: &'a kube::Client,
-    /// The servers that wait for one of these Image objects.
+    /// The index of the servers that wait for one of these Image objects.
     pub images: &'a ImageObjects,
     /// The server's namespace.
     pub namespace: &'a str,
@@ -45,7 +45,7 @@ pub(super) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Looks everything up.
+    /// Looks up everything that the spec names.
     pub(super) async fn resolve(&self) -> StepResult<ResolvedServerSpec> {
         let named = ImageAndFlavor {
             cloud: self.cloud,
@@ -68,7 +68,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// The ports alone, which is all that a deletion needs to know.
+    /// Looks up only the ports, because a deletion needs no other ids.
     pub(super) async fn ports(&self) -> StepResult<Vec<ResolvedPortSpec>> {
         let ports = self.spec.ports.iter().enumerate();
         try_join_all(ports.map(|(index, port)| self.port(index, port))).await
@@ -184,7 +184,7 @@ impl Resolver<'_> {
         Ok(network.id.into())
     }
 
-    /// The network of a port that names none: that of the first subnet in its fixed IPs.
+    /// The network of a port that names none: the network of the first subnet in its fixed IPs.
     async fn network_of_subnets(&self, fixed_ips: &[FixedIp], field: &str) -> StepResult<String> {
         let mut subnets = fixed_ips.iter().enumerate();
         let named = subnets.find_map(|(index, fixed_ip)| Some((index, fixed_ip.subnet.as_ref()?)));
@@ -196,7 +196,7 @@ impl Resolver<'_> {
         Ok(self.subnet(subnet, None, &field).await?.network_id.into())
     }
 
-    /// The one subnet that a reference means, in this network where it is known.
+    /// The only subnet that matches a reference, in this network if it is known.
     async fn subnet(
         &self,
         param: &SubnetParam,
@@ -239,7 +239,8 @@ impl Resolver<'_> {
     ) -> StepResult<ResolvedFixedIp> {
         let subnet = match &fixed_ip.subnet {
             None => None,
-            // Neutron refuses a subnet that is not there or of another network.
+            // The id need not be looked up, because Neutron refuses a subnet that does not exist or is in another
+            // network.
             Some(SubnetParam { id: Some(id), .. }) => Some(id.clone()),
             Some(subnet) => {
                 let field = format!("{field}.subnet");
@@ -253,7 +254,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Every group that a reference means. A filter means all groups of the project that match it.
+    /// Every security group that matches a reference. A filter stands for all groups of the project that match it.
     async fn security_groups(
         &self,
         param: &SecurityGroupParam,
@@ -267,7 +268,8 @@ impl Resolver<'_> {
             return Err(missing(&field, "id or filter"));
         };
         let mut query = filters::security_groups(filter);
-        // An administrator sees the groups of all projects, and groups can be shared between projects.
+        // The lookup is restricted to the project, because an administrator sees the groups of all projects, and
+        // projects can share groups.
         query.project_id = query.project_id.or_else(|| Some(self.project.clone()));
         let shared = self.cloud.shared_reads();
         let groups =
@@ -283,7 +285,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Neutron refuses a list that names a group twice.
+/// Returns each id only once, because Neutron refuses a list that contains a group twice.
 fn each_once(ids: impl Iterator<Item = String>) -> Vec<String> {
     let mut list = Vec::new();
     for id in ids {

@@ -1,7 +1,8 @@
-//! Managed server groups: created with the first server that names one, and deleted with the last one.
+//! Managed server groups. A group is created before the first server that names it, and deleted with the last one.
 //!
-//! Nova's groups have no tags and their names are not unique, so a group is found by its name and policy in the project of
-//! the credentials. Several objects share a group. Only one of them at a time looks for it, creates it or deletes it.
+//! Groups in Nova have no tags, and their names are not unique, so a group is found by its name and policy in the
+//! project of the credentials. Several objects share a group. Only one of them at a time looks the group up, creates it
+//! or deletes it.
 
 mod plan;
 
@@ -36,18 +37,18 @@ use plan::{
     server_group_plan,
 };
 
-/// How long a group that was found is used without another look-up.
+/// How long a group that was found is used without another lookup.
 const KEPT: Duration = Duration::from_mins(5);
 
-/// The groups that this process has used, by name. Cheap to clone.
+/// The groups that this process has used, by name. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServerGroups(Arc<Mutex<HashMap<String, Group>>>);
 
 #[derive(Debug, Default)]
 struct Group {
-    /// Held by the one that looks for the group, creates it or deletes it.
+    /// The lock of the pass that looks the group up, creates it or deletes it.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// The group, and when it was seen.
+    /// The id of the group, and the time at which it was seen.
     seen: Option<ReadAt<ServerGroupId>>,
 }
 
@@ -69,14 +70,14 @@ impl ServerGroups {
         groups.entry(name.to_owned()).or_default().seen = Some(seen);
     }
 
-    /// The next look-up is not answered from memory.
+    /// Forgets the id, so that the next lookup sends a request.
     pub(super) fn forget(&self, name: &str) {
         if let Some(group) = self.0.lock().get_mut(name) {
             group.seen = None;
         }
     }
 
-    /// The group is deleted. It is removed from memory unless another pass waits for its turn.
+    /// Removes a deleted group from memory. While another pass waits for the lock, only the id is removed.
     fn remove(&self, name: &str) {
         let mut groups = self.0.lock();
         if let Some(group) = groups.get_mut(name) {
@@ -89,7 +90,7 @@ impl ServerGroups {
     }
 }
 
-/// The id of the group, which is created where there is none.
+/// The id of the group. If the group does not exist, it is created.
 pub(super) async fn ensure(
     context: &Context,
     cloud: &Cloud,
@@ -113,7 +114,7 @@ pub(super) async fn ensure(
     Ok(id)
 }
 
-/// Creates the group, unless an earlier creation of it may still be carried out.
+/// Creates the group, unless an earlier creation may still be carried out.
 async fn create(
     context: &Context,
     cloud: &Cloud,
@@ -121,7 +122,7 @@ async fn create(
     creations: &Creations,
 ) -> StepResult<ServerGroupId> {
     let (object, name) = (CloudObject::ServerGroup, group.name.as_str());
-    // The creation for another object may be in doubt, also one that an earlier process has recorded.
+    // The creation for another object may be uncertain too, even one that an earlier process has recorded.
     let doubts = &context.servers.doubts;
     for other in named(context, name) {
         doubts.load(&other, &name_of(&*other));
@@ -137,7 +138,7 @@ async fn create(
     creations.end(object, name, answer, ServerGroupId::as_str, refused)
 }
 
-/// The objects that name the group, in any namespace: two clusters can compute one name.
+/// The objects that name the group, in any namespace, because two clusters can have the same name for a group.
 fn named(context: &Context, group: &str) -> Vec<Arc<OpenStackServer>> {
     let names_it = |object: &OpenStackServer| {
         let named = object.spec.managed_server_group.as_ref();
@@ -146,7 +147,7 @@ fn named(context: &Context, group: &str) -> Vec<Arc<OpenStackServer>> {
     context.stores.openstack_servers.state_filter(names_it)
 }
 
-/// All groups of the project.
+/// Lists all groups of the project.
 async fn all(cloud: &Cloud) -> StepResult<Vec<ServerGroup>> {
     cloud
         .server_groups(Priority::Settling)
@@ -155,7 +156,7 @@ async fn all(cloud: &Cloud) -> StepResult<Vec<ServerGroup>> {
 }
 
 impl Deletion<'_> {
-    /// Deletes the group with the last object that names it. The server of this object is gone by now.
+    /// Deletes the group if this is the last object that names it. The server of this object is gone already.
     pub(super) async fn server_group(&self) -> StepResult<()> {
         let Some(group) = &self.object.spec.managed_server_group else {
             return Ok(());
@@ -163,7 +164,7 @@ impl Deletion<'_> {
         let groups = &self.context.servers.groups;
         let turn = groups.turn(&group.name);
         let _turn = turn.lock().await;
-        // An object that is created later looks for the group after this turn.
+        // An object that is created from now on looks the group up only after this pass has released the lock.
         let naming = named(self.context, &group.name);
         match server_group_deletion_plan(&naming, self.object.uid().as_deref()) {
             ServerGroupDeletionPlan::Keep => Ok(()),
@@ -184,7 +185,8 @@ impl Deletion<'_> {
         for found in found {
             self.found(&what);
             if self.has_servers(&found.members).await? {
-                // The servers belong to another object that is being deleted, or were not made by capo-rs.
+                // The servers in this group belong to another object that is being deleted, or capo-rs did not create
+                // them.
                 continue;
             }
             let answer = self
@@ -201,7 +203,7 @@ impl Deletion<'_> {
         Ok(())
     }
 
-    /// Whether one of these servers exists.
+    /// Whether one of these servers still exists.
     async fn has_servers(&self, members: &[ServerId]) -> StepResult<bool> {
         for id in members {
             let status = match self.cloud.server(id, Priority::Settling).await {

@@ -1,4 +1,4 @@
-//! What a server that was read means: for the gates, for users, and for the end of a pass. Plain functions.
+//! What the state of a server means for the gates, for users, and for the outcome of a pass. The functions are pure.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use capo_openstack::{
     compute::{AddressKind, Server, ServerStatus},
 };
 
-/// How long after its creation a server is read for the first time: longer where many servers are awaited, so that they
+/// The time from the creation of a server to its first read. It is longer if many servers are awaited, so that they
 /// share lists.
 pub(super) fn first_read_after(cloud: &Cloud) -> Duration {
     shared_pause(Duration::from_secs(1), cloud)
 }
 
-/// How old a read of a server may be from which something is waited for: older where many servers are awaited.
+/// The maximum age of a read of a server that something waits for. It is longer if many servers are awaited.
 pub(super) fn waiting_age(cloud: &Cloud) -> Duration {
     shared_pause(Duration::from_secs(2), cloud)
 }
@@ -32,7 +32,7 @@ fn grown(shortest: Duration, awaited: u32) -> Duration {
     (shortest + Duration::from_millis(40) * awaited).min(Duration::from_secs(5))
 }
 
-/// The end of a pass that has just created the server.
+/// The outcome of a pass that has just created the server.
 pub(super) fn being_built(cloud: &Cloud) -> StepError {
     wait(
         Reason::InstanceNotReady,
@@ -41,7 +41,7 @@ pub(super) fn being_built(cloud: &Cloud) -> StepError {
     )
 }
 
-/// The state of a server as the gates distinguish it.
+/// The state of a server in the categories that the gates use.
 pub(super) fn state(server: &Server) -> ServerState {
     match server.status {
         ServerStatus::Active => ServerState::Active,
@@ -51,7 +51,7 @@ pub(super) fn state(server: &Server) -> ServerState {
     }
 }
 
-/// Its addresses: networks in order of their names, IPv4 before IPv6.
+/// The addresses of a server, sorted by network name, with IPv4 before IPv6.
 pub(super) fn addresses(server: &Server) -> Vec<ServerAddress> {
     let mut seen: Vec<ServerAddress> = server
         .addresses
@@ -70,7 +70,7 @@ pub(super) fn addresses(server: &Server) -> Vec<ServerAddress> {
     seen
 }
 
-/// How a pass ends that saw the server.
+/// The outcome of a pass that has read the server.
 pub(super) fn outcome(server: &Server) -> Outcome {
     match &server.status {
         ServerStatus::Active => Outcome::Done,
@@ -103,7 +103,7 @@ pub(super) fn outcome(server: &Server) -> Outcome {
     }
 }
 
-/// How a pass ends whose server is gone though its id is known.
+/// The outcome of a pass whose server is gone although its id is known.
 pub(super) fn lost(id: &ServerId) -> Outcome {
     Outcome::wait(
         Reason::InstanceNotFound,
@@ -114,7 +114,7 @@ pub(super) fn lost(id: &ServerId) -> Outcome {
     )
 }
 
-/// The server's addresses in the form of Cluster API's contract, and its name as the last one.
+/// The server's addresses in the form that Cluster API's contract defines, followed by the server's name.
 pub(super) fn node_addresses(server: &Server) -> Vec<NodeAddress> {
     addresses(server)
         .into_iter()

@@ -1,10 +1,10 @@
-//! What keeps a pass from doing anything, and what its message says. Plain functions.
+//! The errors that keep a pass from doing anything, with their messages. The functions are pure.
 
 use super::{StepError, ambiguous, plan::ServerPlan};
 use capo_core::ObjectName;
 use capo_core::ids::ServerId;
 
-/// The server that the object names belongs to another object.
+/// The error if the server of the object belongs to another object.
 pub(super) fn held_by_another(id: &ServerId, holder: &ObjectName) -> StepError {
     ambiguous(format!(
         "server {id} belongs to the OpenStackServer {holder}; two machines can't share one. Delete the Machine of this \
@@ -12,14 +12,14 @@ pub(super) fn held_by_another(id: &ServerId, holder: &ObjectName) -> StepError {
     ))
 }
 
-/// Several servers have the object's name.
+/// The error if several servers have the object's name.
 pub(super) fn several_servers(name: &str) -> StepError {
     ambiguous(format!(
         "more than one server is named {name}; delete the ones that are not used"
     ))
 }
 
-/// A server of the object's name shows nothing that was created for the object.
+/// The error if nothing shows that a server with the object's name was created for the object.
 pub(super) fn strangers_server(id: &ServerId, name: &str) -> StepError {
     ambiguous(format!(
         "the server {id} is named {name} and has no port of this object, so it is taken for another owner's: it is neither \
@@ -27,7 +27,7 @@ pub(super) fn strangers_server(id: &ServerId, name: &str) -> StepError {
     ))
 }
 
-/// Why a plan for the server can't be carried out, if it can't.
+/// The error that keeps a plan for the server from being carried out, if there is one.
 pub(super) fn refusal(plan: &ServerPlan, name: &str) -> Option<StepError> {
     match plan {
         ServerPlan::Create | ServerPlan::Adopt(_) => None,

@@ -13,7 +13,7 @@ use crate::{
 };
 use capo_core::ObjectName;
 
-/// How often a Machine that changed is read again without a pause.
+/// The maximum number of attempts without a pause in between if the Machine changes meanwhile.
 const TRIES: u32 = 3;
 
 /// The change of the hooks on a Machine.
@@ -23,15 +23,15 @@ pub(crate) enum HookChange {
     Keep,
     /// The Machine must carry these.
     Put(Hooks),
-    /// The release gate is open: of those that the Machine carries these stay.
+    /// The release gate is open. Of the hooks that the Machine carries, only these stay.
     Release(Hooks),
-    /// The Machine must carry none, whatever the release gate decided.
+    /// All hooks are removed from the Machine, whatever the release gate decided.
     Remove,
 }
 
-/// Carries out `change`. Every attempt carries the resource version of a Machine that is as it was when the change was
-/// decided, and is made only while `may` says that this process may still do so. `Ok(false)` means that it may not, or that
-/// the Machine is changing at the moment, and the next pass has to try again.
+/// Carries out `change`. Every attempt contains the resource version of a Machine that has not changed in any relevant
+/// part since the decision, and is made only if `may` says that this process may still make the change. `Ok(false)`
+/// means that the process may not, or that the Machine keeps changing, so that the next pass has to try again.
 pub(crate) async fn apply(
     api: &Api<Machine>,
     machine: &Machine,
@@ -84,7 +84,6 @@ pub(crate) async fn apply(
     Ok(false)
 }
 
-/// Reads the Machine.
 async fn newest(api: &Api<Machine>, name: &str) -> Result<Option<Machine>, kube::Error> {
     let by_name = ListParams::default().fields(&format!("metadata.name={name}"));
     let found = api.list(&by_name).await?;
@@ -118,8 +117,8 @@ mod tests {
         value
     }
 
-    /// Releases a Machine that has become `newest` by the time of the first patch. Returns whether the hook was removed, and
-    /// the resource version of each patch.
+    /// Releases a Machine that has changed to `newest` before the first patch arrives. Returns whether the hook was
+    /// removed, and the resource version of each patch.
     async fn release(newest: Value, may: impl Fn() -> bool) -> (bool, Vec<Value>) {
         let list = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineList",
             "metadata": {}, "items": [newest]});

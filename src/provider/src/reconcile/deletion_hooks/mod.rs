@@ -1,5 +1,5 @@
-//! The deletion hooks of capo-rs on control-plane Machines: the hooks that a Machine has and should have, and the only
-//! code that writes them.
+//! The deletion hooks of capo-rs on control-plane Machines. This module determines which hooks a Machine has and should
+//! have, and contains the only code that writes them.
 //!
 //! The pre-terminate hook holds the deletion: KubeadmControlPlane takes the API server down only when no other hook of
 //! that kind is left. Before Kubernetes 1.31 it does not wait for other hooks, so that for these versions a pre-drain
@@ -32,7 +32,7 @@ const OWNER: &str = "capo-rs";
 /// The first version of Kubernetes for which KubeadmControlPlane waits for other pre-terminate hooks.
 const WAITED_FOR: (u64, u64) = (1, 31);
 
-/// One of the two hooks.
+/// Which of the two hooks an object has or should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hooks {
     /// [`PRE_DRAIN`]
@@ -81,7 +81,7 @@ impl Hooks {
     }
 }
 
-/// The point of a Machine's deletion at which one of these hooks holds it.
+/// The point of a Machine's deletion at which one of the two hooks holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeldAt {
     /// Before its Node is drained.
@@ -91,7 +91,8 @@ pub enum HeldAt {
 }
 
 impl Machine {
-    /// The point of its deletion at which one of these hooks holds it.
+    /// The point of the Machine's deletion at which one of the two hooks holds it; `None` if no hook holds it at the
+    /// moment.
     pub fn held_at(&self) -> Option<HeldAt> {
         let hooks = Hooks::on(&self.metadata);
         let deleting = self
@@ -105,8 +106,8 @@ impl Machine {
     }
 }
 
-/// Whether KubeadmControlPlane waits for other pre-terminate hooks at this version, such as `v1.31.2`. A pre-release is
-/// older than its release.
+/// Whether KubeadmControlPlane waits for other pre-terminate hooks at this version, such as `v1.31.2`. A pre-release
+/// counts as older than its release. `None` means that the version can't be parsed.
 fn is_waited_for(version: &str) -> Option<bool> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let without_build = version.split('+').next()?;
@@ -180,7 +181,7 @@ mod tests {
                 Some(HeldAt::PreTerminate),
             ),
             (both, false, "WaitingForPreTerminateHook", None),
-            // The pre-drain hook of another owner.
+            // The pre-drain hook that holds the deletion belongs to another owner.
             (late, true, "WaitingForPreDrainHook", None),
             (
                 late,

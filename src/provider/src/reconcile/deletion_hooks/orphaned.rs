@@ -1,5 +1,5 @@
-//! Deletion hooks of capo-rs on a Machine whose `OpenStackMachine` does not exist any more, so that no pass over it
-//! removes them.
+//! Deletion hooks of capo-rs on a Machine whose `OpenStackMachine` does not exist any more, so that no pass over that
+//! object removes them.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{GateMode, ObjectName, Reason};
 use capo_gate::findings::Findings;
 
-/// The decision about such a hook.
+/// The decision about the hooks of such a Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
-    /// The Machine stays.
+    /// Keep the hooks, because the Machine is not being deleted.
     Keep,
     /// Remove the hooks, because there is no member that they could protect.
     Remove,
@@ -22,12 +22,12 @@ enum Decision {
     Hold,
 }
 
-/// The observations on which the decision about such hooks depends.
+/// The inputs of the decision about such hooks.
 #[derive(Debug, Clone, Copy)]
 struct Observation {
     mode: GateMode,
     deleting: bool,
-    /// The Cluster or its control plane is being deleted, or has no managed load balancer.
+    /// Whether the Cluster or its control plane is being deleted, or the cluster has no managed load balancer.
     ungated: bool,
     /// Whether the Machine's member is in the load balancer; `None` while that is unknown.
     member: Option<bool>,
@@ -56,7 +56,8 @@ fn decide(observation: Observation) -> Decision {
 }
 
 /// Removes such hooks from the Machines of `cluster` once they protect no member, and publishes an event while they
-/// hold. `ungated` means that the Cluster or its control plane is being deleted, or has no managed load balancer.
+/// hold a deletion. `ungated` means that the Cluster or its control plane is being deleted, or that the cluster has no
+/// managed load balancer.
 pub(crate) async fn release_orphaned(
     context: &SharedContext,
     cluster: &ObjectName,
@@ -88,7 +89,7 @@ async fn is_absent(context: &SharedContext, namespace: &str, name: &str) -> bool
     read.is_err_and(|error| names_as_absent(&error, name))
 }
 
-/// Whether the machine has a member; `None` while that is unknown.
+/// Whether the load balancer has a member of the machine; `None` while that is unknown.
 fn has_member(findings: &Findings, openstack_machine: &str) -> Option<bool> {
     if findings.observed.is_none() || findings.suspect {
         return None;
@@ -97,7 +98,8 @@ fn has_member(findings: &Findings, openstack_machine: &str) -> Option<bool> {
     Some(members.any(|member| member.machine == openstack_machine && member.id.is_some()))
 }
 
-/// Removes the hooks of a Machine without an `OpenStackMachine`, or warns why its deletion waits.
+/// Removes the hooks of a Machine without an `OpenStackMachine`, or publishes a warning that says why its deletion
+/// waits.
 async fn release_or_warn(
     context: &SharedContext,
     cluster: &ObjectName,

@@ -1,4 +1,4 @@
-//! How far the deletion of a control-plane machine is.
+//! How far the deletion of a control-plane machine has come.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::{super::capi::Machine, Hooks};
 use capo_gate::desired::Deletion;
 
-/// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
-/// Machine. A server's object that is deleted alone takes the API server down all the same.
+/// How far the deletion of a machine has come, from its `OpenStackMachine`, its `OpenStackServer` and its Machine. An
+/// `OpenStackServer` that is deleted alone counts too, because its deletion also ends the API server.
 pub(crate) fn deletion(
     ours: &ObjectMeta,
     server: Option<&ObjectMeta>,

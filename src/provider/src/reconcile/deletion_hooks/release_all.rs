@@ -25,25 +25,25 @@ use capo_openstack::{
     load_balancer::{LoadBalancerFilter, Member, MemberUpdate},
 };
 
-/// Machines are listed in pages of this size.
+/// The number of Machines in one answer to a list.
 const PAGE: u32 = 500;
 /// The time limit for one change of a member.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// The pause between two reads of a load balancer that is PENDING.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The results and the failures.
+/// What was released, and what failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Released {
     /// The Machines from which hooks were removed.
     pub machines: Vec<String>,
     /// The members that were enabled.
     pub members: Vec<String>,
-    /// The failures.
+    /// The failures, as messages.
     pub failed: Vec<String>,
 }
 
-/// Why the members of a load balancer could not be enabled.
+/// The error that kept the members of a load balancer from being enabled.
 #[derive(Debug, thiserror::Error)]
 enum MemberError {
     #[error(transparent)]
@@ -58,7 +58,7 @@ enum MemberError {
     NotInTime { status: ProvisioningStatus },
 }
 
-/// Releases everything in `namespace`, or in all namespaces.
+/// Releases everything in `namespace`, or in all namespaces if it is `None`.
 pub async fn release_all(client: &Client, clouds: &Clouds, namespace: Option<&str>) -> Released {
     let mut released = Released::default();
     if let Err(error) = remove_hooks(client, namespace, &mut released).await {
@@ -129,7 +129,7 @@ async fn remove_hooks(
     Ok(())
 }
 
-/// Puts the members of one cluster's load balancer in service that capo-rs disabled or drained.
+/// Enables the members of one cluster's load balancer that capo-rs disabled or drained.
 async fn enable_members(
     client: &Client,
     clouds: &Clouds,
@@ -160,7 +160,8 @@ async fn enable_members(
     Ok(())
 }
 
-/// The member gets no new connections by capo-rs, because its API server was not up yet or for a release.
+/// Whether capo-rs keeps new connections away from the member, because its API server was not up yet or because of a
+/// release.
 fn is_out_by_us(member: &Member) -> bool {
     (!member.admin_state_up || member.weight == 0) && member.tags.iter().any(is_ours)
 }
@@ -169,7 +170,7 @@ fn is_ours(tag: &String) -> bool {
     tag == JOINING || tag == LEAVING
 }
 
-/// The load balancer's id, from the status or else by its name.
+/// The id of the load balancer from the status, or else from a lookup by its name.
 async fn balancer_of(
     cloud: &Cloud,
     cluster: &OpenStackCluster,
@@ -197,7 +198,7 @@ async fn balancer_of(
     }
 }
 
-/// Puts one member in service and waits until Octavia has done so.
+/// Enables one member and waits until Octavia has done so.
 async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), MemberError> {
     let kept = member.tags.iter().filter(|tag| !is_ours(tag));
     let update = MemberUpdate {

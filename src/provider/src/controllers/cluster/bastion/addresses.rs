@@ -1,23 +1,23 @@
-//! What other parts of the cluster need of the bastion: its name, and its addresses. Plain data.
+//! The bastion's name and addresses, which other parts of the cluster need. The functions are pure.
 
 use std::net::IpAddr;
 
 use capo_api::v1alpha1::OpenStackServer;
 use capo_api::v1beta2::{BastionStatus, OpenStackClusterSpec};
 
-/// A bastion that is not switched off is on, as in CAPO.
+/// Whether the spec asks for a bastion. As in CAPO, a bastion is enabled unless `enabled` is `false`.
 pub(crate) fn is_enabled(spec: &OpenStackClusterSpec) -> bool {
     let bastion = spec.bastion.as_ref();
     bastion.is_some_and(|bastion| bastion.enabled != Some(false))
 }
 
-/// The name of the bastion's server object, which is CAPO's.
+/// The name of the bastion's `OpenStackServer`, which is the same as CAPO's.
 pub(crate) fn server_name(cluster: &str) -> String {
     format!("{cluster}-bastion")
 }
 
-/// The addresses of the bastion, none while there is no bastion. `None` while a bastion runs whose addresses were not read
-/// yet. `shown` is the bastion as it was last read, or as the status shows it.
+/// The addresses of the bastion; the list is empty while no bastion is desired. `None` means that the bastion runs and
+/// its addresses were not read yet. `shown` is the bastion as it was last read, or as the status shows it.
 pub(crate) fn addresses(
     spec: &OpenStackClusterSpec,
     shown: Option<&BastionStatus>,
@@ -32,7 +32,7 @@ pub(crate) fn addresses(
     if runs && shown.is_none_or(|shown| shown.ip.is_none()) {
         return None;
     }
-    // The floating IP stays while the server behind it is replaced.
+    // The floating IP is included even without a running server, because it stays while the server is replaced.
     let shown = shown
         .into_iter()
         .flat_map(|shown| [&shown.ip, &shown.floating_ip]);

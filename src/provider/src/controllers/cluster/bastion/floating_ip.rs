@@ -1,4 +1,4 @@
-//! The bastion's floating IP: kept when the server behind it is replaced, given back with the bastion.
+//! The bastion's floating IP. It is kept when the server behind it is replaced, and released together with the bastion.
 
 use std::net::IpAddr;
 
@@ -24,12 +24,13 @@ pub(crate) struct DesiredFloatingIp<'a> {
     pub port: &'a PortId,
     /// `spec.bastion.floatingIP`.
     pub given: Option<IpAddr>,
-    /// The one that the bastion had before.
+    /// The address of the floating IP that the bastion had before.
     pub kept: Option<IpAddr>,
 }
 
-/// The floating IP on the bastion's port: the one that is there, else the one of the spec, else the one that the bastion
-/// had before, else one that was created for this cluster and is on no port, else a new one.
+/// Returns the floating IP on the bastion's port, after putting it there if necessary. It is the one that is on the
+/// port already; else the one of the spec; else the one that the bastion had before; else one that was created for this
+/// cluster and is on no port; else a new one.
 pub(crate) async fn ensure(
     context: &StepContext<'_>,
     desired: DesiredFloatingIp<'_>,
@@ -87,7 +88,8 @@ pub(crate) async fn ensure(
     Ok(fip)
 }
 
-/// Deletes the floating IP that was created for the bastion, once the bastion has the one that the spec names.
+/// Deletes the bastion's former floating IP, which was created for the bastion, once the bastion has the one that the
+/// spec names.
 async fn delete_former(context: &StepContext<'_>, former: Option<IpAddr>) -> StepResult<()> {
     let Some(former) = former else { return Ok(()) };
     let shown = |error: StepError| error.shown_by(BASTION_READY);
@@ -116,7 +118,7 @@ async fn find(
     {
         return Ok(Some(fip));
     }
-    // Until the endpoint is known, a free one may have been created for it.
+    // Until the endpoint is known, a free floating IP may have been created for the endpoint.
     if context.desired.endpoint.given_host.is_none() {
         return Ok(None);
     }
@@ -131,8 +133,8 @@ async fn find(
     Ok(free.into_iter().next())
 }
 
-/// Takes a floating IP off the bastion in favour of the one that the spec names. One that was created for the bastion is
-/// not needed any more.
+/// Takes a floating IP off the bastion so that the one that the spec names can be put there. A floating IP that was
+/// created for the bastion is deleted, because nothing else needs it.
 async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
     if fip.description == context.desired.names.description() {
         return delete(context, fip).await;
@@ -159,8 +161,8 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
     Ok(())
 }
 
-/// Gives the bastion's floating IP back: the one on a port of its server, and the one that the status names. One that the
-/// user named or brought along stays.
+/// Deletes the bastion's floating IP: the one on a port of its server, and the one that the status names. A floating IP
+/// that the user named or created stays.
 pub(crate) async fn give_back(
     context: &StepContext<'_>,
     ports: &[String],

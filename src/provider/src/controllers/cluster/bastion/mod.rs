@@ -1,6 +1,7 @@
 //! The bastion: an `OpenStackServer` of the cluster with a security group and a floating IP.
 //!
-//! Its server is the server controller's work. A change of its spec replaces the server; the floating IP stays.
+//! The server controller creates and deletes the server. A change of the bastion's spec replaces the server; the
+//! floating IP stays.
 
 pub(crate) mod addresses;
 mod floating_ip;
@@ -27,10 +28,11 @@ use crate::{
 use capo_api::{v1alpha1::OpenStackServer, v1beta2::BastionStatus};
 use capo_core::{ConditionState, Lookup, Reason};
 
-/// How soon to look again at what a watch shows too.
+/// The time until the next pass over something that a watch also shows.
 const WATCHED: Duration = Duration::from_mins(1);
 
-/// Brings the bastion to what the spec asks for, as far as that goes without waiting. The cluster is provisioned without it.
+/// Makes the bastion match the spec, as far as that is possible without waiting. The cluster counts as provisioned even
+/// if the bastion is missing.
 pub(crate) async fn reconcile(pass: &mut Reconcile<'_>, context: &StepContext<'_>) {
     let step = Bastion::observe(pass).await;
     let step = match step {
@@ -83,7 +85,7 @@ impl Bastion {
         let is_deleting = pass.object.metadata.deletion_timestamp.is_some();
         let found = match pass.context.stores.openstack_servers.get(&key) {
             Some(server) => Some((*server).clone()),
-            // The watch may not have shown it yet.
+            // The watch may not have shown a server that was just created, so its object is read from the API server.
             None if is_enabled || is_recorded || is_deleting => {
                 let servers = pass.context.api::<OpenStackServer>(&pass.name.namespace);
                 servers.get_opt(&name).await.map_err(|e| {
@@ -173,7 +175,7 @@ impl Bastion {
         wait(Reason::ServerNotReady, text)
     }
 
-    /// Of a bastion whose server is replaced, only the floating IP stays.
+    /// Reports a bastion whose server is being replaced. Only the floating IP stays in the status.
     fn replaced(&self, pass: &mut Reconcile<'_>) {
         pass.seen.bastion = None;
         pass.report.bastion = Lookup::Found(BastionStatus {
@@ -197,7 +199,7 @@ impl Bastion {
         floating_ip::give_back(context, &ports, self.given, self.kept).await
     }
 
-    /// The server is gone: what else there was of the bastion follows.
+    /// Removes the bastion's floating IP and security group. The server is gone already.
     async fn clean_up(
         &self,
         pass: &mut Reconcile<'_>,
@@ -206,7 +208,7 @@ impl Bastion {
         self.give_back(context).await?;
         let groups = &pass.seen.networking.groups;
         if context.desired.security.is_some() && !groups.is_known() {
-            // SecurityGroupsReady shows why.
+            // The condition SecurityGroupsReady shows why the groups are unknown.
             return Ok(());
         }
         if let Lookup::Found(groups) = &pass.seen.networking.groups

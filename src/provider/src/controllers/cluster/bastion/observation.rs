@@ -1,4 +1,4 @@
-//! What a pass read of the bastion.
+//! What a pass has read of the bastion.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use capo_api::v1beta2::BastionStatus;
 /// The bastion as this process read it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SeenBastion {
-    /// As the status shows it.
+    /// The bastion as the status shows it.
     pub status: BastionStatus,
-    /// For which generation of the cluster it was read.
+    /// The generation of the cluster for which the bastion was read.
     pub(super) generation: i64,
-    /// When it was read.
+    /// The moment at which the bastion was read.
     pub(super) read_at: Instant,
 }

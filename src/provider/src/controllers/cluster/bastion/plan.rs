@@ -1,20 +1,21 @@
-//! What to do about the bastion's server object. Plain decisions on what was read.
+//! Decides what to do about the bastion's `OpenStackServer`. The functions are pure.
 
 use kube::ResourceExt;
 
 use super::server_spec::DesiredServer;
 use capo_api::v1alpha1::{OpenStackServer, OpenStackServerSpec};
 
-/// What decides on the bastion.
+/// The inputs of the decision about the bastion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BastionInputs<'a> {
-    /// Name of the OpenStackCluster.
+    /// The name of the `OpenStackCluster`.
     pub cluster: &'a str,
     /// The server that the spec describes.
     pub desired: Desired<'a>,
-    /// The server object of the bastion's name.
+    /// The `OpenStackServer` that has the bastion's name.
     pub found: Option<&'a OpenStackServer>,
-    /// A floating IP or a security group may be left of a bastion.
+    /// Whether the status or an earlier read shows a bastion, so that its floating IP or security group may still
+    /// exist.
     pub is_recorded: bool,
 }
 
@@ -32,13 +33,13 @@ pub(crate) enum Desired<'a> {
 /// What to do about the bastion.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum BastionPlan {
-    /// There is none, and none is desired.
+    /// There is no bastion, and none is desired.
     Nothing,
-    /// Its server is gone: the floating IP and the security group follow.
+    /// The bastion's server is gone; its floating IP and security group are removed next.
     CleanUp,
-    /// The server is deleted, and the floating IP with it.
+    /// No bastion is desired; the server and its floating IP are deleted.
     Remove,
-    /// The server is being deleted. The next one gets its floating IP, if there is to be one.
+    /// The server is being deleted. A server that replaces it gets its floating IP.
     AwaitDeletion,
     /// The server is deleted, because the spec describes another one.
     Replace,
@@ -50,7 +51,7 @@ pub(crate) enum BastionPlan {
     Keep,
     /// The name belongs to an object that is not this cluster's bastion.
     Foreign {
-        /// Who owns it.
+        /// The kind and name of the object's owner.
         owner: String,
     },
 }
@@ -81,8 +82,8 @@ pub(crate) fn plan(inputs: &BastionInputs<'_>) -> BastionPlan {
     }
 }
 
-/// The owner of a server object that is not the bastion of `cluster`. Uids do not count: after a restore from a backup
-/// they are those of before.
+/// The owner of an `OpenStackServer` that is not the bastion of `cluster`. UIDs are not compared, because owner
+/// references have the former UIDs after a restore from a backup.
 fn foreign_owner(server: &OpenStackServer, cluster: &str) -> Option<String> {
     let owners = server.owner_references();
     let is_ours = owners

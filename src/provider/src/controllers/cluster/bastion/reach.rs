@@ -1,4 +1,4 @@
-//! The addresses of a bastion that runs: read from its port, with the floating IP on it.
+//! Reads the addresses of a running bastion from its port, and puts the floating IP on that port.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -14,7 +14,7 @@ use capo_api::v1beta2::BastionStatus;
 use capo_core::{Lookup, Priority, Reason, ids::PortId};
 use capo_openstack::network::PortFilter;
 
-/// Ports and floating IP, once read, are read again after this time.
+/// The time after which the bastion's ports and floating IP are read again.
 const AGE: Duration = Duration::from_mins(5);
 
 impl Bastion {
@@ -37,7 +37,7 @@ impl Bastion {
             return Ok(());
         }
         let Some(network) = pass.seen.networking.network.found() else {
-            // NetworkReady shows why it is unknown.
+            // The condition NetworkReady shows why the network is unknown.
             return Ok(());
         };
         let network = network.network.id.clone();
@@ -46,7 +46,8 @@ impl Bastion {
         match pass.seen.networking.external.clone() {
             Lookup::Unknown => return Ok(()),
             Lookup::Absent => shown.floating_ip = None,
-            // Floating IPs are of IPv4. One that the spec names is tried, so that Neutron's refusal is reported.
+            // Floating IPs are IPv4 only. If the spec names one, it is tried even so, because then Neutron's refusal is
+            // reported.
             Lookup::Found(_) if ip.is_ipv6() && self.given.is_none() => shown.floating_ip = None,
             Lookup::Found(external) => {
                 let desired = DesiredFloatingIp {

@@ -1,4 +1,4 @@
-//! The `OpenStackServer` of the bastion: created, deleted, and kept owned and in credentials.
+//! Creates and deletes the bastion's `OpenStackServer`, and keeps its owner reference and its credentials up to date.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -34,7 +34,7 @@ impl Bastion {
         let labels = server.metadata.labels.get_or_insert_default();
         let cluster = pass.related.cluster_name.clone();
         labels.insert(CLUSTER_NAME_LABEL.to_owned(), cluster);
-        // A manager that looks at a part of all objects must see this one too.
+        // The label is copied, because a manager with `--watch-filter` must see this object too.
         if let Some(filter) = pass.object.labels().get(WATCH_FILTER_LABEL) {
             labels.insert(WATCH_FILTER_LABEL.to_owned(), filter.clone());
         }
@@ -42,7 +42,7 @@ impl Bastion {
         let servers = pass.context.api::<OpenStackServer>(&pass.name.namespace);
         match servers.create(&PostParams::default(), &server).await {
             Ok(_) => Ok(()),
-            // The next pass sees it.
+            // The object exists already. The next pass sees it.
             Err(error) if is_conflict(&error) => Ok(()),
             Err(error) => {
                 let doing = format!("Creating OpenStackServer {}", self.name);
@@ -51,7 +51,7 @@ impl Bastion {
         }
     }
 
-    /// Deletes the server object that was read, and no later one of the same name.
+    /// Deletes the `OpenStackServer` that was read, and not a later one of the same name.
     pub(super) async fn delete(&self, pass: &Reconcile<'_>) -> StepResult<()> {
         let servers = pass.context.api::<OpenStackServer>(&pass.name.namespace);
         let params = DeleteParams {

@@ -1,4 +1,5 @@
-//! The server that the bastion's spec describes, and whether one that exists is that server. The functions are pure.
+//! Derives the server that the bastion's spec describes, and decides whether an existing server is that one. The
+//! functions are pure.
 
 use serde_json::Value;
 
@@ -14,14 +15,14 @@ use capo_api::{
 /// The bastion's server as the spec of the cluster describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DesiredServer {
-    /// What is created.
+    /// The spec of the `OpenStackServer` that is created.
     pub spec: OpenStackServerSpec,
-    /// What CAPO creates for the same spec: a server that it created is not replaced for the difference.
+    /// The specs that CAPO creates from the same bastion. A server with one of them is not replaced.
     by_capo: Vec<OpenStackServerSpec>,
 }
 
 impl DesiredServer {
-    /// The server in the cluster's network, with the bastion's security group where groups are managed.
+    /// Derives the server in the cluster's network, with the bastion's security group if security groups are managed.
     pub(crate) fn new(
         cluster: &OpenStackCluster,
         bastion: &Bastion,
@@ -45,7 +46,7 @@ impl DesiredServer {
             server_spec(spec, inputs)
         };
         let spec = bastion.spec.clone().unwrap_or_default();
-        // CAPO replaces the addresses of a port without a network by the cluster's subnets. Versions before 0.15 do not
+        // CAPO replaces the addresses of a port without a network by the cluster's subnets. CAPO before 0.15 does not
         // prefer the primary subnet.
         let mut overwritten = spec.clone();
         for port in &mut overwritten.ports {
@@ -64,7 +65,8 @@ impl DesiredServer {
         }
     }
 
-    /// Whether a server was created from this spec. Its credentials may differ: they can change without a replacement.
+    /// Whether a server was created from this spec. The credentials are not compared, because they can change without a
+    /// replacement.
     pub(crate) fn is(&self, found: &OpenStackServerSpec) -> bool {
         let found = comparable(found);
         std::iter::once(&self.spec)
@@ -73,7 +75,7 @@ impl DesiredServer {
     }
 }
 
-/// A spec without credentials and without differences that make no difference to the server.
+/// Returns a spec without its credentials and without the differences that do not change the server.
 fn comparable(spec: &OpenStackServerSpec) -> Value {
     let mut value = serde_json::to_value(spec).unwrap_or_default();
     let Some(fields) = value.as_object_mut() else {
@@ -83,7 +85,7 @@ fn comparable(spec: &OpenStackServerSpec) -> Value {
     if fields.contains_key("flavorID") {
         fields.remove("flavor");
     }
-    // What is false here is the same as what is not set.
+    // For these fields `false` means the same as an absent field.
     for field in ["trunk", "configDrive"] {
         if fields.get(field) == Some(&Value::Bool(false)) {
             fields.remove(field);
@@ -101,7 +103,7 @@ fn comparable(spec: &OpenStackServerSpec) -> Value {
         let Some(port) = port.as_object_mut() else {
             continue;
         };
-        // Neutron takes no groups on a port without port security.
+        // Neutron refuses security groups on a port without port security.
         if port.get("enablePortSecurity") == Some(&Value::Bool(false)) {
             port.remove("securityGroups");
         }
@@ -120,7 +122,7 @@ fn sort(list: Option<&mut Value>) {
     }
 }
 
-/// Removes what is empty.
+/// Removes empty fields.
 fn prune(value: &mut Value) {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -134,7 +136,7 @@ fn prune(value: &mut Value) {
             fields.values_mut().for_each(prune);
             fields.retain(|_, value| !is_empty(value));
         }
-        // A port of which nothing is set is a port all the same.
+        // An item of a list stays even if it is empty: a port without any field is still a port.
         Value::Array(list) => list.iter_mut().for_each(prune),
         _ => {}
     }

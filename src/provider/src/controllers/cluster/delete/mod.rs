@@ -35,10 +35,10 @@ use crate::{
 };
 use capo_core::{ConditionState, Reason};
 
-/// How soon to look whether the Machines are gone, should no watch wake us.
+/// The time until the next look whether the Machines are gone, in case no watch shows it before.
 const MACHINES_PAUSE: Duration = Duration::from_secs(5);
 
-/// Takes down everything that is ours, once no Machine is left.
+/// Deletes everything that was created for the cluster, once no Machine is left.
 pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     pass.not_paused();
     let shown = pass.full_name();
@@ -54,7 +54,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     let check = |identity: &Identity| project::check_recorded(&pass, &identity.project);
     let plan = deletion_plan(&left, identity.as_ref(), check);
     if !matches!(plan, DeletionPlan::WaitForMachines(_)) {
-        // From here on only the deletion writes to the load balancer.
+        // The load balancer's worker stops here, so that from now on only the deletion writes to the load balancer.
         pass.context.tracker.forget_load_balancer(&pass.name);
     }
     match plan {
@@ -64,7 +64,8 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
                 facts,
             };
             if published.facts.cluster_deleting {
-                // No gate waits for what OpenStack has to answer here.
+                // A Cluster that is being deleted opens the gates, so the facts are published before any request to
+                // OpenStack.
                 pass.publish(&desired, &problems, &published);
             }
             if let Some(identity) = identity.filter(|it| !pass.seen.is_verified(&it.cloud)) {
@@ -87,7 +88,8 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         }
         DeletionPlan::TakeDown(identity) => {
             pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-            // The bastion's server is deleted by its own controller, in this project.
+            // The server controller deletes the bastion's server, and it has to know that this is the cluster's
+            // project.
             pass.seen.project = Some(identity.project.clone());
             let context = pass.step_context(identity, &desired, SOON);
             match take_down(&mut pass, &context).await {
@@ -110,22 +112,22 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     pass.end().await
 }
 
-/// Shows what the deletion waits for in Ready.
+/// Sets Ready to show what the deletion waits for.
 fn deleting(pass: &mut Reconcile<'_>, message: impl Into<String>) {
     pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));
 }
 
-/// Finds out whether the credentials lead to the project of the cluster that is being deleted. Its servers are deleted there
-/// alone, and a process that has just started does not know it yet.
+/// Finds out whether the credentials lead to the project of the cluster that is being deleted. The server controller
+/// deletes servers only in that project, and a process that has just started does not know it yet.
 async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, identity: &Identity) {
     let context = pass.step_context(identity, desired, SOON);
-    // What becomes of the load balancer is decided once no Machine is left.
+    // The plan for the load balancer is not used here: the load balancer is deleted once no Machine is left.
     if let Some(found) = look_up_and_verify(pass, &context).await {
         pass.ok_or_note(found);
     }
 }
 
-/// The same with a pause that grows while the deletion waits for the same thing.
+/// Returns the same error with a pause that grows while the deletion waits for the same thing.
 fn later(pass: &mut Reconcile<'_>, step_error: StepError) -> StepError {
     match step_error.outcome {
         Outcome::Wait {
@@ -164,7 +166,7 @@ async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepR
     deleted
 }
 
-/// The cluster's machines that still exist. Machines are read without a cache.
+/// The cluster's machines that still exist. The Machines are read without a cache.
 async fn machines_left(pass: &Reconcile<'_>) -> Result<MachinesLeft, kube::Error> {
     let (namespace, cluster) = (&pass.name.namespace, &pass.related.cluster_name);
     let machines = observe::machines_uncached(pass.context, namespace, cluster, Some(20)).await?;

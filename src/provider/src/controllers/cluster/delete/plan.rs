@@ -1,11 +1,11 @@
-//! What a pass over a cluster that is being deleted does next, from what was seen. The functions are pure.
+//! Decides what a pass over a cluster that is being deleted does next. The functions are pure.
 
 use super::progress::DeletionProgress;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::ProvisioningStatus;
 use capo_openstack::load_balancer::LoadBalancer;
 
-/// What is there still of the cluster's machines: names, in order.
+/// The machines of the cluster that still exist: their names, sorted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct MachinesLeft {
     /// The Machines.
@@ -14,20 +14,21 @@ pub(super) struct MachinesLeft {
     pub openstack_machines: Vec<String>,
 }
 
-/// What a pass does. `I` are credentials that OpenStack has accepted.
+/// What a pass does. `I` is the type of credentials that OpenStack has accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DeletionPlan<'a, I> {
-    /// Machines exist still, so nothing is removed. The text is for the condition.
+    /// Machines still exist, so nothing is removed. The text is the message of the condition.
     WaitForMachines(String),
     /// Nothing can be removed without credentials.
     WaitForCredentials,
-    /// The credentials lead to another project than that of the cluster's objects.
+    /// The credentials lead to a project that is not that of the cluster's objects.
     Refuse(StepError),
-    /// Everything that is ours goes.
+    /// Everything that was created for the cluster is deleted.
     TakeDown(&'a I),
 }
 
-/// Decides what a pass does. `check` is whether credentials lead to the project of the cluster's objects.
+/// Decides what a pass does. `check` returns an error if the credentials lead to another project than that of the
+/// cluster's objects.
 pub(super) fn deletion_plan<'a, I>(
     left: &MachinesLeft,
     identity: Option<&'a I>,
@@ -53,41 +54,41 @@ pub(super) fn deletion_plan<'a, I>(
     }
 }
 
-/// A few of these names, for messages.
+/// The first five of these names, for messages.
 fn some_of(names: &[String]) -> String {
     let more = if names.len() > 5 { ", …" } else { "" };
     let some: Vec<&str> = names.iter().map(String::as_str).take(5).collect();
     format!("{}{more}", some.join(", "))
 }
 
-/// What of a cluster is ours, besides what is looked for in any case.
+/// The objects to delete besides those that are looked for in every deletion.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Managed {
-    /// Its network, with router and subnet.
+    /// The cluster's network with its router and subnet.
     pub network: bool,
-    /// Its security groups.
+    /// The cluster's security groups.
     pub security_groups: bool,
-    /// The load balancers of its Services, where the user wants them to go too.
+    /// The load balancers of Services in the workload cluster, if the user asked for their deletion.
     pub services: bool,
 }
 
-/// One part of the take-down. Each begins once the one before has ended.
+/// One part of the deletion. Each part begins after the one before it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Removal {
     /// The load balancer and its floating IP.
     LoadBalancer,
     /// The network with everything in it.
     Network {
-        /// The load balancers of Services go before.
+        /// The load balancers of Services are deleted before the network.
         services: bool,
-        /// The router goes before.
+        /// The router is deleted before the network.
         router: bool,
     },
     /// The security groups.
     SecurityGroups,
 }
 
-/// What is left to remove, in CAPO's order.
+/// The parts of the deletion that are left, in CAPO's order.
 pub(super) fn removals(managed: Managed, progress: &DeletionProgress) -> Vec<Removal> {
     let network = Removal::Network {
         services: managed.services,
@@ -103,20 +104,20 @@ pub(super) fn removals(managed: Managed, progress: &DeletionProgress) -> Vec<Rem
     .collect()
 }
 
-/// What becomes of the load balancer.
+/// What to do about the load balancer.
 #[derive(Debug, PartialEq)]
 pub(super) enum LoadBalancerRemoval<'a> {
-    /// It is gone. Its floating IP may not be.
+    /// The load balancer is gone. Its floating IP may still exist.
     Gone,
-    /// It is deleted, after its floating IP.
+    /// The load balancer is deleted after its floating IP.
     Delete(&'a LoadBalancer),
-    /// Its deletion is under way.
+    /// The load balancer is being deleted already.
     Await(&'a LoadBalancer),
-    /// Several have its name, so none is touched.
+    /// Several load balancers have the name, so none of them is deleted. These are their ids.
     Ambiguous(Vec<&'a str>),
 }
 
-/// Decides about the load balancers that were found.
+/// Decides what to do about the load balancers that were found.
 pub(super) fn load_balancer_removal(found: &[LoadBalancer]) -> LoadBalancerRemoval<'_> {
     match found {
         [] => LoadBalancerRemoval::Gone,

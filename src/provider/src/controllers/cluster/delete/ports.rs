@@ -1,4 +1,4 @@
-//! Ports that servers and load balancers of the cluster left in its network.
+//! Deletes the ports that servers and load balancers of the cluster have left in its network.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use capo_openstack::{
     network::{Network, Port, PortFilter},
 };
 
-/// Every port in a network.
+/// Lists every port in a network.
 pub(super) async fn all(context: &StepContext<'_>, network: &Network) -> StepResult<Vec<Port>> {
     let filter = PortFilter {
         network_id: Some(network.id.clone()),
@@ -34,9 +34,10 @@ fn failed(doing: &str, error: &Error) -> StepError {
     StepError::cloud(NETWORK_READY, Reason::OpenStackError, doing, error)
 }
 
-/// Deletes the ports that servers of ours left, with their trunks: in our network, with exactly our description, on no
-/// device or on a server that does not exist any more. Names are no evidence: those of one cluster can begin like those
-/// of another. The address of a load balancer that does not exist any more goes too. Returns the ports that stay.
+/// Deletes the ports in the cluster's network that belong to the cluster and are not used any more. These are the ports
+/// with exactly the description of this cluster that are on no device or on a server that does not exist any more, with
+/// their trunks, and the VIP ports of load balancers that do not exist any more. Names are not compared, because the
+/// names of one cluster can begin like those of another. Returns the ports that stay.
 pub(super) async fn delete_leftover(
     context: &StepContext<'_>,
     network: &Network,
@@ -57,7 +58,7 @@ pub(super) async fn delete_leftover(
             && !present.contains(&load_balancer)
             && is_gone(context, &load_balancer).await?
         {
-            // Octavia deletes this port with its load balancer. A deletion that Octavia gave up leaves it behind.
+            // Octavia deletes this port with its load balancer, but leaves it behind if that deletion fails.
             delete(context, &port).await?;
         } else {
             left.push(port);
@@ -66,7 +67,8 @@ pub(super) async fn delete_leftover(
     Ok(left)
 }
 
-/// Whether no server uses a port. Nova does not clear the port of a server whose deletion was cut off.
+/// Whether no server uses a port. Nova leaves `device_id` set on the port if the deletion of its server was
+/// interrupted.
 async fn is_unused(context: &StepContext<'_>, port: &Port) -> StepResult<bool> {
     if port.device_id.is_empty() {
         return Ok(true);
@@ -85,7 +87,8 @@ async fn is_unused(context: &StepContext<'_>, port: &Port) -> StepResult<bool> {
     }
 }
 
-/// The id of the load balancer whose address a port is, as Octavia and its provider for OVN name such ports.
+/// The id of the load balancer to which a VIP port belongs, from the name that Octavia or its OVN provider gives such a
+/// port.
 fn load_balancer_of(port: &Port) -> Option<LoadBalancerId> {
     let name = port.name.as_str();
     let id = name
@@ -96,8 +99,8 @@ fn load_balancer_of(port: &Port) -> Option<LoadBalancerId> {
     (lengths.eq([8_usize, 4, 4, 4, 12]) && id.split('-').all(is_hexadecimal)).then(|| id.into())
 }
 
-/// The ids of the load balancers with their address in a network, by one call for all of them. Those of other projects are not
-/// among them.
+/// The ids of the load balancers with their VIP in a network, from one request. Load balancers of other projects are
+/// not included.
 async fn load_balancers_in(
     context: &StepContext<'_>,
     network: &Network,
@@ -131,7 +134,8 @@ fn cannot_tell(error: &Error) -> bool {
     )
 }
 
-/// Whether Octavia has no load balancer with this id. A cloud that can't tell keeps the port.
+/// Whether Octavia has no load balancer with this id. If the cloud refuses the request or has no load balancing, the
+/// answer is `false`, so that the port stays.
 async fn is_gone(context: &StepContext<'_>, load_balancer: &LoadBalancerId) -> StepResult<bool> {
     let read = context
         .cloud
@@ -169,7 +173,8 @@ async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
         .map_err(|error| in_use(NETWORK_READY, &doing, &error))
 }
 
-/// Deletes the trunks that a port is the parent of, with their subports: it can't be deleted before.
+/// Deletes the trunks of which a port is the parent, with their subports, because Neutron refuses to delete such a port
+/// before its trunk.
 async fn delete_trunks(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
     let doing = format!("Deleting the trunk of port {}", port.name);
     let waits = |error| in_use(NETWORK_READY, &doing, &error);

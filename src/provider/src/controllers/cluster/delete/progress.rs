@@ -1,15 +1,15 @@
-//! How far a deletion is, and how often a pass looks whether it can continue.
+//! How far a deletion has come, and how soon a pass checks again whether it can continue.
 
 use std::time::{Duration, Instant};
 
 use capo_core::Reason;
 
-/// How far the deletion of a cluster is, as this process saw it.
+/// How far the deletion of a cluster has come, as this process has seen it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeletionProgress {
-    /// Load balancer and floating IP were found to be gone.
+    /// Whether the load balancer and its floating IP were found to be gone.
     pub is_load_balancer_gone: bool,
-    /// The router was found to be gone.
+    /// Whether the router was found to be gone.
     pub is_router_gone: bool,
     waiting: Option<Wait>,
 }
@@ -19,12 +19,12 @@ pub(crate) struct DeletionProgress {
 struct Wait {
     condition: &'static str,
     reason: Reason,
-    /// Since when condition and reason are the same.
+    /// The time since which condition and reason have not changed.
     since: Instant,
 }
 
 impl DeletionProgress {
-    /// The pause until the next pass of a deletion that waits with this condition and reason.
+    /// Returns the pause until the next pass of a deletion that waits with this condition and reason.
     pub(crate) fn pause(
         &mut self,
         condition: &'static str,
@@ -42,8 +42,9 @@ impl DeletionProgress {
     }
 }
 
-/// How long to wait until the next pass. Most deletions end within seconds, so the first passes follow each other quickly. One
-/// that has taken five minutes needs an operator: a pass makes up to five calls, and at most two calls a minute are allowed.
+/// How long to wait until the next pass. Most deletions end within seconds, so the first passes follow each other
+/// quickly. A deletion that has taken five minutes needs an operator. A pass then makes up to five calls, and at most
+/// two calls a minute are allowed.
 fn pause(waited: Duration) -> Duration {
     if waited >= Duration::from_mins(5) {
         return Duration::from_mins(4);

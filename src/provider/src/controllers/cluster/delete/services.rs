@@ -1,4 +1,4 @@
-//! Load balancers that the cloud controller manager of the workload cluster created for its Services.
+//! Deletes the load balancers that the cloud controller manager of the workload cluster created for Services.
 
 use super::waiting::SOON;
 use crate::controllers::cluster::{floating_ip, load_balancer, step_context::StepContext};
@@ -16,10 +16,11 @@ use capo_openstack::{
 pub(crate) const DELETE_ANNOTATION: &str =
     "infrastructure.cluster.x-k8s.io/delete-service-load-balancers";
 
-/// How the names of these load balancers begin; the name that the cloud controller manager has for its cluster follows.
+/// The prefix of the names of these load balancers. It is followed by the cluster name that the cloud controller
+/// manager uses.
 const PREFIX: &str = "kube_service_";
 
-/// The load balancers of Services with their address in `network`.
+/// Lists the load balancers of Services with their VIP in `network`.
 pub(super) async fn of_services(
     context: &StepContext<'_>,
     network: &Network,
@@ -49,8 +50,8 @@ pub(super) async fn of_services(
     }
 }
 
-/// Deletes those that are named after the Cluster, with the floating IPs that were created for them. Comes back with
-/// `Ok` when none is left.
+/// Deletes the load balancers of Services whose names begin with `kube_service_<name of the Cluster>_`, with the
+/// floating IPs that were created for them. Returns `Ok` when none of them is left.
 pub(super) async fn delete(
     context: &StepContext<'_>,
     network: &Network,
@@ -88,7 +89,8 @@ pub(super) async fn delete(
     ))
 }
 
-/// Deletes the floating IP on a port if the cloud controller manager created it for this cluster, as its description says.
+/// Deletes the floating IP on a port if its description says that the cloud controller manager created it for this
+/// cluster.
 async fn delete_floating_ip(
     context: &StepContext<'_>,
     port: &PortId,
@@ -117,7 +119,7 @@ async fn delete_floating_ip(
         })
 }
 
-/// What a user can do about them, for the condition.
+/// What a user can do about the load balancers of Services that are left, as a part of a condition's message.
 pub(super) fn advice(left: &[LoadBalancer], cluster: &str) -> String {
     let own = format!("{PREFIX}{cluster}_");
     let mut names: Vec<&str> = left.iter().map(|lb| lb.name.as_str()).collect();

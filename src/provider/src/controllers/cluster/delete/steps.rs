@@ -1,6 +1,7 @@
-//! Complete deletion, in CAPO's order: load balancer with its floating IP, load balancers of Services where the user
-//! wants that, router, leftover ports, network, security groups. Every step looks for what is there, deletes it, and looks
-//! again. A later pass does not repeat the steps that have ended.
+//! Deletes everything that was created for a cluster, in CAPO's order: load balancer with its floating IP, load
+//! balancers of Services if the user wants that, router, leftover ports, network, security groups. Every step looks for
+//! the object, deletes it, and looks again. A later pass does not repeat the load balancer's and the router's step once
+//! they have ended.
 
 use super::{
     plan::{LoadBalancerRemoval, Managed, Removal, load_balancer_removal, removals},
@@ -28,17 +29,17 @@ use capo_openstack::{
     network::{Network, Port, RouterInterface},
 };
 
-/// What is deleted.
+/// The cluster whose objects are deleted.
 pub(super) struct DeletedCluster<'a> {
     /// The id of the load balancer, where it is known.
     pub load_balancer: Option<&'a LoadBalancerId>,
-    /// The name of the Cluster, which ports carry in their description.
+    /// The name of the Cluster, which is part of the description of its ports.
     pub name: &'a str,
-    /// The load balancers of Services go too.
+    /// Whether the load balancers of Services are deleted too.
     pub with_services: bool,
 }
 
-/// Deletes everything that is ours.
+/// Deletes everything that was created for the cluster.
 pub(super) async fn delete_all(
     context: &StepContext<'_>,
     cluster: &DeletedCluster<'_>,
@@ -81,7 +82,7 @@ async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> 
     }
     let found = match load_balancer::find(context, known).await {
         Ok(found) => found,
-        // In a cloud without load balancing, no load balancer was ever created.
+        // The cloud has no load balancing and the id of a load balancer is not known, so none was ever created.
         Err(step_error) if known.is_none() && is_no_service(&step_error) => Vec::new(),
         Err(step_error) => return Err(step_error),
     };
@@ -147,8 +148,8 @@ async fn remove_router(
     let failed = |doing: &str, error: &Error| {
         StepError::cloud(ROUTER_READY, Reason::OpenStackError, doing, error)
     };
-    // A router of the user's loses our interfaces only; they are found through our network. Another router that the user has
-    // put there keeps its own.
+    // If the router is the user's, only its interfaces in the cluster's network are removed. They are found among the
+    // ports of that network. Interfaces of other routers that the user added to the network stay.
     let given = context.desired.router.existing.as_ref();
     let given_id = match given {
         Some(Reference::Id(id)) => Some(id),
@@ -160,7 +161,8 @@ async fn remove_router(
         (router::find_managed(context).await?, None)
     };
     let interfaces = match (&router, owners) {
-        // capo-rs adds no interfaces to networks that are not the cluster's, so a user has added them.
+        // Interfaces in other networks were added by a user, because capo-rs adds interfaces only in the cluster's
+        // network. They stay.
         (Some(router), _) => router::interfaces(context, &router.id)
             .await?
             .into_iter()
@@ -224,8 +226,8 @@ async fn remove_router(
     }
 }
 
-/// The same wait, with the load balancers of Services in the network in its message: their floating IPs need the router, and
-/// their ports the network.
+/// Adds the load balancers of Services in the network to the message of a wait, because their floating IPs need the
+/// router and their ports are in the network.
 async fn with_services_named(
     context: &StepContext<'_>,
     network: Option<&Network>,
@@ -283,7 +285,7 @@ async fn remove_network(
     }
 }
 
-/// Says which ports hold a network.
+/// Reports the ports that keep a network from being deleted.
 fn still_used(network: &Network, ports: &[Port], error: &Error) -> StepError {
     let mut names: Vec<String> = ports
         .iter()

@@ -1,4 +1,4 @@
-//! What the steps of a deletion have in common: how they wait.
+//! How the steps of a deletion wait.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use crate::reconcile::StepError;
 use capo_core::Reason;
 use capo_openstack::Error;
 
-/// How soon to look again for what is being deleted, at first.
+/// The first pause before the next look at an object that is being deleted.
 pub(super) const SOON: Duration = Duration::from_secs(2);
 
-/// The deletion waits while OpenStack reports the object as in use; any other error fails the step.
+/// Returns a wait if OpenStack reports the object as in use, and a failure of the step for any other error.
 pub(super) fn in_use(condition: &'static str, doing: &str, error: &Error) -> StepError {
     if error.class().is_conflict() {
         return StepError::wait(

@@ -1,4 +1,4 @@
-//! The endpoint of the API server in a pass.
+//! Determines the endpoint of the API server in a pass.
 
 pub(crate) mod name;
 pub(crate) mod plan;
@@ -14,13 +14,14 @@ use crate::reconcile::{StepError, StepResult};
 use capo_core::{ConditionState, Reason};
 use capo_gate::desired::ClusterFacts;
 
-/// Whether a floating IP can be put on the load balancer: they are of IPv4. One that the spec names is tried all the same, so
-/// that Neutron's refusal is reported.
+/// Whether a floating IP can be put on the load balancer. Floating IPs are IPv4 only. If the spec names one, it is
+/// tried even so, because then Neutron's refusal is reported.
 pub(crate) fn takes_floating_ip(desired: &DesiredCluster, balancer: &KnownLoadBalancer) -> bool {
     desired.floating_ip.is_some() || balancer.vip.is_none_or(|vip| vip.is_ipv4())
 }
 
-/// Where the API server is reached, with the floating IP that it takes.
+/// Determines where clients reach the API server, writes that into the spec, and puts the floating IP in place if one
+/// is needed.
 pub(crate) async fn endpoint(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
@@ -29,12 +30,12 @@ pub(crate) async fn endpoint(
     let mut inputs = context.desired.endpoint.clone();
     let external = pass.seen.networking.external.clone();
     if !external.is_known() && inputs.floating_ip && inputs.external_network {
-        // NetworkReady shows why it is unknown; an endpoint that exists stays as it is.
+        // The condition NetworkReady shows why the network is unknown. An endpoint that exists stays as it is.
         return Ok(());
     }
     inputs.external_network = external.found().is_some();
     if inputs.floating_ip && inputs.external_network && !pass.seen.networking.router.is_known() {
-        // A floating IP works through the router, and RouterReady shows why that is unknown.
+        // A floating IP works only through the router. The condition RouterReady shows why the router is unknown.
         return Ok(());
     }
     let external = external.found().map(|network| network.id.clone());
@@ -60,7 +61,7 @@ pub(crate) async fn endpoint(
         EndpointPlan::LoadBalancer { .. } => {
             let vip = pass.seen.load_balancer.found().and_then(|lb| lb.vip);
             let Some(address) = floating.or(vip) else {
-                // What keeps the load balancer from being created has a condition of its own.
+                // If something keeps the load balancer from being created, another condition shows it.
                 let reported = pass.report.condition(kind::API_SERVER_LOAD_BALANCER_READY);
                 if reported.is_none() && pass.seen.networking.network.is_known() {
                     let text = "The load balancer has no address yet";
@@ -110,7 +111,7 @@ pub(crate) async fn endpoint(
     if let Some(fip) = of_machine
         && let Err(error) = machine_floating_ip::reconcile(pass, context, facts, fip).await
     {
-        // Machines are created only after the cluster is provisioned.
+        // The error does not keep the cluster from being provisioned, because machines are created only after that.
         pass.note_optional(error);
     }
     if pass.report.condition(kind::API_ENDPOINT_READY).is_none() {

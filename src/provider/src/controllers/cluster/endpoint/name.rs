@@ -1,4 +1,4 @@
-//! The addresses that the name of the endpoint leads to.
+//! Resolves the host name of the endpoint.
 
 use std::{
     collections::BTreeSet,
@@ -10,23 +10,23 @@ use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 
-/// A name whose resolver does not answer within this time is looked up again in a later pass.
+/// The time limit for the resolver's answer. Without an answer, a later pass looks the name up again.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon it is looked up again.
+/// The time until a name that did not resolve is looked up again.
 const PAUSE: Duration = Duration::from_secs(10);
-/// A name that does not resolve for this long is taken for one that its owner creates when the address is known.
+/// If a name does not resolve for this long, its owner probably creates the DNS record once the address is known.
 const UNRESOLVED: Duration = Duration::from_mins(1);
 
-/// What is known of the endpoint's name.
+/// The state of the lookups of the endpoint's name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EndpointName {
-    /// Since when it can't be resolved.
+    /// The time since which the name has not resolved.
     unresolved: Option<Instant>,
 }
 
 impl EndpointName {
-    /// The addresses that `host` leads to; none where it does not resolve. A resolver may fail for a moment, so a name that
-    /// does not resolve is waited for at first.
+    /// Returns the addresses to which `host` resolves. A resolver can fail for a moment, so a name that does not
+    /// resolve is an error of the step at first. If it does not resolve for [`UNRESOLVED`], the list is empty.
     pub(crate) async fn addresses(&mut self, host: &str) -> StepResult<Vec<IpAddr>> {
         let resolved = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, 0))).await;
         let found: BTreeSet<IpAddr> = match resolved {

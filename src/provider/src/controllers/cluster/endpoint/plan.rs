@@ -1,68 +1,68 @@
-//! Where clients reach the API server: a pure decision on the spec and on what exists.
+//! Decides where clients reach the API server, from the spec and from what exists. The functions are pure.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// Kubernetes' own port.
+/// The default port of Kubernetes API servers.
 pub(crate) const DEFAULT_PORT: u16 = 6443;
 
-/// What decides on the endpoint.
+/// The inputs of the decision about the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct EndpointInputs {
-    /// `spec.controlPlaneEndpoint.host`; it can't change once set, so it is kept whatever it is.
+    /// `spec.controlPlaneEndpoint.host`. It can't change once it is set, so that it is kept whatever its value is.
     pub given_host: Option<String>,
     /// `spec.controlPlaneEndpoint.port`.
     pub given_port: Option<u16>,
     /// `spec.apiServer.port`.
     pub api_port: Option<u16>,
-    /// A managed load balancer is desired.
+    /// Whether a managed load balancer is desired.
     pub load_balancer: bool,
-    /// A floating IP is desired for the API server.
+    /// Whether a floating IP is desired for the API server.
     pub floating_ip: bool,
-    /// There is an external network for floating IPs.
+    /// Whether there is an external network for floating IPs.
     pub external_network: bool,
     /// `spec.apiServer.fixedIP`.
     pub fixed_ip: Option<String>,
 }
 
-/// How the endpoint comes about.
+/// How the endpoint is determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EndpointPlan {
-    /// The spec has it already.
+    /// The spec has a host already.
     Given {
-        /// Name or address.
+        /// The DNS name or address.
         host: String,
-        /// Port.
+        /// The TCP port.
         port: u16,
     },
-    /// The endpoint is the load balancer's floating IP, or else its VIP.
+    /// The endpoint is the load balancer's floating IP, or its VIP if it has no floating IP.
     LoadBalancer {
-        /// Port.
+        /// The TCP port.
         port: u16,
     },
-    /// The endpoint is a floating IP that goes to a control-plane machine.
+    /// The endpoint is a floating IP that is put on a control-plane machine.
     FloatingIp {
-        /// Port.
+        /// The TCP port.
         port: u16,
     },
     /// The endpoint is an address that the user manages.
     FixedIp {
         /// The address.
         host: String,
-        /// Port.
+        /// The TCP port.
         port: u16,
     },
-    /// Neither the spec nor anything that exists shows what it could be.
+    /// Neither the spec nor any existing object determines the endpoint.
     Nowhere,
 }
 
 impl EndpointInputs {
-    /// The port that API servers listen on, whatever the host will be.
+    /// The TCP port on which API servers listen, whatever the host will be.
     pub(crate) fn port(&self) -> u16 {
         self.given_port.or(self.api_port).unwrap_or(DEFAULT_PORT)
     }
 
-    /// The ports that API servers may listen on at the nodes. The port of an endpoint that is not ours says nothing
-    /// about the nodes behind it.
+    /// The TCP ports on which API servers may listen on their nodes. The port of an endpoint that the user manages is
+    /// not included, because it says nothing about the nodes behind it.
     pub(crate) fn node_ports(&self) -> BTreeSet<u16> {
         let ours = self.load_balancer || self.given_host.is_none();
         let of_endpoint = self.given_port.filter(|_| ours);
@@ -72,7 +72,7 @@ impl EndpointInputs {
             .collect()
     }
 
-    /// How the endpoint comes about.
+    /// Decides how the endpoint is determined.
     pub(crate) fn plan(&self) -> EndpointPlan {
         let port = self.port();
         if let Some(host) = &self.given_host {
@@ -96,8 +96,8 @@ impl EndpointInputs {
         }
     }
 
-    /// The address that a new load balancer's VIP should have: the fixed one, or the endpoint's own
-    /// where no floating IP is in front of it. `None` lets Neutron choose.
+    /// The address that a new load balancer's VIP should have. It is the fixed address of the spec, or the address of
+    /// the endpoint itself if no floating IP is in front of it. `None` leaves the choice to Neutron.
     pub(crate) fn desired_vip(&self) -> Option<IpAddr> {
         if let Some(address) = self.fixed_ip.as_deref().and_then(|ip| ip.parse().ok()) {
             return Some(address);

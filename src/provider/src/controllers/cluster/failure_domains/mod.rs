@@ -1,4 +1,4 @@
-//! The availability zones in a pass.
+//! Reads the availability zones in a pass.
 
 pub(crate) mod plan;
 
@@ -10,9 +10,10 @@ use crate::reconcile::ReadAt;
 use crate::reconcile::StepError;
 use capo_core::{FailureClass, Priority, Reason};
 
-/// Reads the zones, if it is their turn or they are too old, and reports those in which machines may be placed.
+/// Reports the zones in which machines may be placed. They are read if their turn has come or if they are too old.
 pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, scope: Scope) {
-    // Zones seldom change. Their turn may not come while the networking fails.
+    // Zones seldom change, so they are read in turn with other parts. While the networking fails, their turn may not
+    // come, so that a list that is too old is read again as well.
     let oldest = pass.context.settings.sync_period * 6;
     let is_turn = scope == Scope::Part(Turn::Zones);
     let fresh = pass
@@ -51,8 +52,9 @@ pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, s
     ));
 }
 
-/// The zones that are in the status stay. A cluster that is not provisioned yet waits for them, because its first machines
-/// would be placed without them, unless the credentials may not list zones at all.
+/// Handles an error of the read. The zones in the status stay. A cluster that is not provisioned yet waits for the
+/// zones, because otherwise its first machines would be placed without them. It does not wait if the credentials may
+/// not list zones at all.
 fn zones_failed(pass: &mut Reconcile<'_>, error: &capo_openstack::Error) {
     const DOING: &str = "Listing availability zones for status.failureDomains";
     let note = format!("{DOING}: {error}");

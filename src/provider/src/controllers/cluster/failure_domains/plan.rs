@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 
-/// The most failure domains that Cluster API accepts.
+/// The maximum number of failure domains that Cluster API accepts.
 const MOST: usize = 100;
 
 /// One availability zone as a failure domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Zone {
-    /// Its name.
+    /// The zone's name in Nova.
     pub name: String,
-    /// Control-plane machines may go there.
+    /// Whether control-plane machines may be placed there.
     pub control_plane: bool,
 }
 
-/// The failure domains for the zones that Nova shows as available, by name. `chosen` are the zones
-/// the user picked for the control plane; without any, all are fit unless `omit`.
+/// The failure domains for the `available` zones, sorted by name. `chosen` are the zones that the user chose for the
+/// control plane. If the user chose none, control-plane machines may be placed in all zones unless `omit` is set.
 pub(crate) fn plan(available: &[String], chosen: &[String], omit: bool) -> Vec<Zone> {
     let names: BTreeSet<&String> = available.iter().filter(|name| !name.is_empty()).collect();
     names

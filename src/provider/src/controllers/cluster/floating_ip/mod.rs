@@ -1,4 +1,4 @@
-//! The API server's floating IP: found again whatever happened, never exchanged for another.
+//! The API server's floating IP. A later pass finds it again in every case, and it is never replaced by another one.
 
 pub(crate) mod plan;
 mod removal;
@@ -21,14 +21,14 @@ use capo_openstack::{
     network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
 };
 
-/// What a floating IP is for, in messages.
+/// The use of a floating IP, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// In front of the load balancer.
+    /// The floating IP is in front of the load balancer.
     LoadBalancer,
-    /// In front of the bastion.
+    /// The floating IP is in front of the bastion.
     Bastion,
-    /// In front of the API server of a control-plane machine.
+    /// The floating IP is in front of the API server of a control-plane machine.
     Machine,
 }
 
@@ -49,25 +49,26 @@ impl Purpose {
     }
 }
 
-/// Where a new floating IP is created.
+/// The properties of a new floating IP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// The external network.
     pub external: &'a NetworkId,
-    /// The address that it should have; Neutron chooses one where none is given.
+    /// The address that the floating IP should have; `None` leaves the choice to Neutron.
     pub address: Option<IpAddr>,
-    /// The port that it is put on.
+    /// The port to which the floating IP is assigned.
     pub port: Option<&'a PortId>,
 }
 
-/// An error about a floating IP.
+/// The error of a request about a floating IP.
 pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
     StepError::cloud(API_ENDPOINT_READY, Reason::FloatingIPError, doing, error)
 }
 
-/// The floating IP in `external`, on `port` where one is given. It is the one on the port; else the one with the address
-/// that the spec, the status or the endpoint names, be it by a DNS name; else one that was created for this cluster and is
-/// on no port, left by a pass that was cut off; else a new one, created on the port in one call.
+/// Returns the floating IP in `external`, after putting it on `port` if a port is given. It is the one that is on the
+/// port already; else the one with the address that the spec, the status or the endpoint names, directly or by a DNS
+/// name; else one that was created for this cluster and is on no port, for example because a pass was interrupted; else
+/// a new one, which is created on the port with one request.
 pub(crate) async fn ensure(
     context: &StepContext<'_>,
     external: &NetworkId,
@@ -134,8 +135,8 @@ pub(crate) async fn ensure(
     Ok(fip)
 }
 
-/// Reports that the name of the endpoint leads to other addresses than the floating IP in use, as after a mistake in the
-/// DNS. A name that does not resolve at the moment is not reported.
+/// Reports if the name of the endpoint resolves to other addresses than the floating IP in use, for example because of
+/// a mistake in the DNS. A name that does not resolve at the moment is not reported.
 async fn warn_if_elsewhere(
     context: &StepContext<'_>,
     host: &str,
@@ -159,8 +160,9 @@ async fn warn_if_elsewhere(
     events.warning(&context.object, reason, "Reconcile", &note);
 }
 
-/// The floating IP that the name of the endpoint leads to. Without one it is created with that address, if Neutron lets us;
-/// else another one of ours is used, and a message asks the owner of the name to make it lead there.
+/// Returns the floating IP to which the name of the endpoint resolves. If there is none, it is created with that
+/// address if Neutron allows that. Otherwise another free floating IP of this cluster is used, and an event asks the
+/// owner of the name to change the DNS record.
 async fn by_name(
     context: &StepContext<'_>,
     place: Place<'_>,
@@ -173,7 +175,7 @@ async fn by_name(
             return Ok(Some(fip));
         }
     }
-    // Floating IPs are of IPv4.
+    // Floating IPs are IPv4 only.
     if let Some(address) = named.iter().find(|address| address.is_ipv4()) {
         let place = Place {
             address: Some(*address),
@@ -205,7 +207,7 @@ async fn by_name(
     Ok(found)
 }
 
-/// Neutron has no such address to give, or does not let us choose one.
+/// Whether Neutron can't give this address, or does not allow choosing one.
 fn is_refused(error: &StepError) -> bool {
     matches!(
         error.outcome,
@@ -216,7 +218,7 @@ fn is_refused(error: &StepError) -> bool {
     )
 }
 
-/// The address of the API server that clients know, or are to know.
+/// The API server's address that clients use, or will use.
 pub(crate) fn desired_address(context: &StepContext<'_>) -> Option<IpAddr> {
     let endpoint = context.desired.endpoint.given_host.as_deref();
     context
@@ -243,8 +245,8 @@ pub(crate) async fn on_port(
     Ok(found.into_iter().next())
 }
 
-/// The floating IP with an address. One that the spec gives may be shared by another project; any other one is the
-/// cluster's own.
+/// Looks a floating IP up by its address. If the spec gives the address (`given`), the floating IP may be in another
+/// project that shares it; any other one must be in the cluster's project.
 pub(crate) async fn by_address(
     context: &StepContext<'_>,
     address: IpAddr,
@@ -264,7 +266,8 @@ pub(crate) async fn by_address(
         .at_most_one(API_ENDPOINT_READY, &format!("Floating IP {address}"))
 }
 
-/// Floating IPs of ours on no port. The bastion's has the same description, so its address is left out.
+/// Returns the only floating IP that was created for this cluster and is on no port. The bastion's floating IP has the
+/// same description, so its address is left out.
 async fn left_over(
     context: &StepContext<'_>,
     external: &NetworkId,
@@ -281,7 +284,7 @@ async fn left_over(
     resolve(free, None, |fip| &fip.id).at_most_one(API_ENDPOINT_READY, &what)
 }
 
-/// Every floating IP in our project with our description, but the bastion's.
+/// Every floating IP in the cluster's project with the description of this cluster, except for the bastion's.
 pub(crate) async fn described_as_ours(context: &StepContext<'_>) -> StepResult<Vec<FloatingIp>> {
     let found = described(context).await?;
     let bastion = context.known.bastion_floating_ip;
@@ -291,7 +294,7 @@ pub(crate) async fn described_as_ours(context: &StepContext<'_>) -> StepResult<V
         .collect())
 }
 
-/// Every floating IP in our project with our description.
+/// Every floating IP in the cluster's project with the description of this cluster.
 pub(crate) async fn described(context: &StepContext<'_>) -> StepResult<Vec<FloatingIp>> {
     let filter = FloatingIpFilter {
         description: Some(context.desired.names.description()),
@@ -331,7 +334,7 @@ pub(crate) async fn associate(
     Ok(updated)
 }
 
-/// Creates a floating IP, on its port in one call.
+/// Creates a floating IP on its port with one request.
 pub(crate) async fn create(
     context: &StepContext<'_>,
     place: Place<'_>,
@@ -364,7 +367,7 @@ pub(crate) async fn create(
     Ok(fip)
 }
 
-/// Its address, or else its id.
+/// The address of the floating IP, or its id if it has no address.
 pub(crate) fn shown(fip: &FloatingIp) -> String {
     fip.floating_ip_address
         .map_or_else(|| fip.id.to_string(), |address| address.to_string())

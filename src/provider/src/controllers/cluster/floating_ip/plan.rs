@@ -1,4 +1,4 @@
-//! What to do about the API server's floating IP. Plain decisions on what was read.
+//! Decides what to do about the API server's floating IP. The functions are pure.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ pub(crate) enum FloatingIpPlan {
     Associate {
         /// The floating IP.
         fip: FloatingIp,
-        /// The port that it goes to.
+        /// The port on which it is put.
         port: PortId,
     },
     /// The floating IP is on another port, whose owner may need it.
@@ -28,7 +28,8 @@ pub(crate) enum FloatingIpPlan {
     Create,
 }
 
-/// Decides on the floating IP that was found for `port`; without a port it only has to exist.
+/// Decides what to do about the floating IP that was found for `port`. Without a port the floating IP only has to
+/// exist.
 pub(crate) fn plan(found: Option<FloatingIp>, port: Option<&PortId>) -> FloatingIpPlan {
     let Some(fip) = found else {
         return FloatingIpPlan::Create;
@@ -49,7 +50,7 @@ pub(crate) fn fits(fip: &FloatingIp, given: Option<IpAddr>) -> bool {
     given.is_none() || fip.floating_ip_address == given
 }
 
-/// Whether a floating IP was created for this cluster. One that the user brought along is not tagged.
+/// Whether a floating IP was created for this cluster. One that the user created has another description.
 pub(crate) fn is_ours(fip: &FloatingIp, given: Option<IpAddr>, description: &str) -> bool {
     let is_given = given.is_some() && fip.floating_ip_address == given;
     !is_given && fip.description == description

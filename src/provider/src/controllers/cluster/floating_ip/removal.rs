@@ -1,4 +1,4 @@
-//! Gives the API server's floating IPs back when a cluster is deleted.
+//! Releases the API server's floating IPs when a cluster is deleted.
 
 use super::{described_as_ours, failed, on_port, plan, shown};
 use crate::controllers::cluster::step_context::StepContext;
@@ -7,8 +7,9 @@ use crate::reconcile::StepResult;
 use capo_core::{Priority, ids::PortId};
 use capo_openstack::network::FloatingIp;
 
-/// Gives the API server's floating IPs back: those on `port`, and those of ours on no port; without a load balancer also
-/// one that is still on the port of a machine. One that the user named or brought along is only taken off the port.
+/// Releases the API server's floating IPs: the one on `port`, and those that were created for this cluster and are on
+/// no port. Without a load balancer, also those that are still on the port of a machine. A floating IP that the user
+/// named or created is only taken off the port.
 pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&PortId>) -> StepResult<()> {
     let mut ours = match port {
         Some(port) => on_port(context, port).await?.into_iter().collect(),

@@ -1,4 +1,4 @@
-//! Which addresses may connect to the load balancer. Plain data.
+//! Determines which addresses may connect to the load balancer. The functions are pure.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -7,9 +7,10 @@ use ipnet::IpNet;
 use crate::controllers::cluster::observation::Networking;
 use capo_core::Lookup;
 
-/// The ranges of the spec and those of the cluster itself, in order, as far as they are of the family of `vip`: Octavia refuses
-/// others. Without a restriction in the spec every address may connect, which is an empty list. `None` as long as the VIP or an
-/// address of the cluster itself is unknown: a list without it would lock the cluster out.
+/// Returns the ranges of the spec and the cluster's own addresses, sorted. Ranges of another address family than that
+/// of `vip` are left out, because Octavia refuses them. If the spec has no restriction, the list is empty, which means
+/// that every address may connect. `None` means that the VIP or an address of the cluster itself is unknown; a list
+/// without that address would lock the cluster out.
 pub(crate) fn ranges(
     allowed: Option<&[IpNet]>,
     networking: &Networking,
@@ -40,13 +41,13 @@ pub(crate) fn ranges(
         .map(|range| range.trunc())
         .collect();
     if all.is_empty() {
-        // An empty list would admit every address.
+        // In Octavia an empty list would allow every address.
         all.insert(vip.into());
     }
     Some(all.into_iter().collect())
 }
 
-/// Whether Octavia accepts a range for a load balancer with this VIP: both are of one family.
+/// Whether Octavia accepts a range for a load balancer with this VIP. Both must be of one address family.
 pub(crate) fn can_hold(range: IpNet, vip: IpAddr) -> bool {
     range.addr().is_ipv4() == vip.is_ipv4()
 }
@@ -101,7 +102,7 @@ mod tests {
             shown(&networking(), Some(&bastion)),
             Some(all.map(str::to_owned).to_vec())
         );
-        // While one of them is unknown, so is the list.
+        // While one of the addresses is unknown, the list is unknown too.
         assert_eq!(shown(&networking(), None), None);
         for unknown in [
             Networking {
@@ -139,7 +140,7 @@ mod tests {
             shown(&allowed, &networking, vip),
             Some(vec!["2001:db8:1::/48".to_owned()])
         );
-        // An empty list would admit every address: without a range of its own the list has the address itself.
+        // An empty list would allow every address, so a list without any range contains the VIP itself.
         networking.router = Lookup::Absent;
         assert_eq!(
             shown(&allowed[..1], &networking, vip),

@@ -1,4 +1,5 @@
-//! Finds, creates and replaces the load balancer itself. Only its worker changes what is inside it.
+//! Finds, creates and replaces the load balancer itself. Its listeners, pools and members are changed only by its
+//! worker.
 
 pub(crate) mod allowed_cidrs;
 pub(crate) mod plan;
@@ -32,7 +33,7 @@ impl From<&LoadBalancer> for FoundLoadBalancer {
     }
 }
 
-/// An error about the load balancer.
+/// The error of a request about the load balancer.
 pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
     StepError::cloud(
         API_SERVER_LOAD_BALANCER_READY,
@@ -42,8 +43,8 @@ pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
     )
 }
 
-/// The load balancers that may be ours: the one with the id we know if it has our name and project,
-/// else all in our project with our name.
+/// Returns the load balancers that may be the cluster's: the one with the id `known` if it has the cluster's name and
+/// project, else all load balancers of that name in the project.
 pub(crate) async fn find(
     context: &StepContext<'_>,
     known: Option<&LoadBalancerId>,
@@ -83,7 +84,7 @@ fn is_ours(lb: &LoadBalancer, name: &str, project: &ProjectId) -> bool {
         && lb.provisioning_status != ProvisioningStatus::Deleted
 }
 
-/// Creates a load balancer with its address in `network`, and without a given address in the subnet `primary`.
+/// Creates a load balancer with its VIP in `network`. If no address is given, the VIP is in the subnet `primary`.
 pub(crate) async fn create(
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
@@ -123,8 +124,8 @@ pub(crate) async fn create(
     Ok(lb)
 }
 
-/// The address that a new load balancer should have: the one of the spec, else the one that the cluster's load balancer
-/// had before.
+/// The address that a new load balancer should have: the address of the spec, or else the one that the cluster's
+/// previous load balancer had.
 fn vip_address(context: &StepContext<'_>) -> StepResult<Option<IpAddr>> {
     let endpoint = &context.desired.endpoint;
     if let Some(text) = &endpoint.fixed_ip
@@ -143,8 +144,8 @@ fn vip_address(context: &StepContext<'_>) -> StepResult<Option<IpAddr>> {
     Ok(endpoint.desired_vip().or(context.known.vip))
 }
 
-/// The subnet of the VIP: the one that holds its address, else the primary one that the spec names, else the first one of
-/// IPv4, because floating IPs and most nodes are of IPv4. `None` leaves the choice to Octavia.
+/// The subnet of the VIP: the one that contains its address; else the primary one that the spec names; else the first
+/// IPv4 subnet, because floating IPs and most nodes are IPv4. `None` leaves the choice to Octavia.
 fn vip_subnet<'a>(
     network: &'a NetworkState,
     address: Option<IpAddr>,
@@ -164,7 +165,7 @@ fn vip_subnet<'a>(
         .or(subnets.first())
 }
 
-/// The provider, if the cloud has it; a load balancer with the cloud's default provider is better than none, as in CAPO.
+/// Returns the provider if the cloud has it. Otherwise the load balancer gets the cloud's default provider, as in CAPO.
 async fn available_provider(
     context: &StepContext<'_>,
     provider: &str,
@@ -184,7 +185,8 @@ async fn available_provider(
             );
             Ok(None)
         }
-        // Octavia refuses an unknown provider when the load balancer is created.
+        // The providers can't be listed, so the name is used as it is. Octavia refuses an unknown provider when the
+        // load balancer is created.
         Err(error) if error.class() == FailureClass::Denied => Ok(Some(provider.to_owned())),
         Err(error) => Err(failed("Listing load balancer providers", &error)),
     }
@@ -208,7 +210,8 @@ async fn flavor_id(
     Ok(found.map(|flavor| flavor.id))
 }
 
-/// Deletes a load balancer with everything in it. `Ok(false)` where it is locked at the moment.
+/// Deletes a load balancer with everything in it. Returns `Ok(false)` if Octavia reports the load balancer as immutable
+/// at the moment.
 pub(crate) async fn delete(
     context: &StepContext<'_>,
     name: &str,

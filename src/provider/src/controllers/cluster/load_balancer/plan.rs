@@ -1,10 +1,10 @@
-//! Which load balancer is the cluster's, and what to do about it. Plain decisions on what was read.
+//! Decides which load balancer is the cluster's, and what to do about it. The functions are pure.
 
 use std::time::{Duration, Instant};
 
 use capo_core::{ProvisioningStatus, backoff::repair_pause, ids::LoadBalancerId};
 
-/// A load balancer as read.
+/// A load balancer that a lookup has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundLoadBalancer {
     /// Octavia's id.
@@ -20,7 +20,7 @@ pub(crate) struct FoundLoadBalancer {
 pub(crate) enum LoadBalancerPlan {
     /// There is no load balancer, so one is created.
     Create,
-    /// This load balancer is ours. Its listeners, pools and members are not managed here.
+    /// This load balancer is the cluster's. The pass does not manage its listeners, pools and members.
     Use {
         /// Octavia's id.
         id: LoadBalancerId,
@@ -41,17 +41,17 @@ pub(crate) enum LoadBalancerPlan {
     ReplaceLater {
         /// Octavia's id.
         id: LoadBalancerId,
-        /// The time until then.
+        /// The time until the load balancer may be replaced.
         pause: Duration,
     },
-    /// The load balancer is in ERROR and serves, or may serve, so only an operator can decide.
+    /// The load balancer is in ERROR and may still pass on traffic, so an operator has to decide.
     Broken {
         /// Octavia's id.
         id: LoadBalancerId,
     },
     /// Several load balancers have the name.
     Ambiguous {
-        /// Their ids, in order.
+        /// The ids of these load balancers, sorted.
         ids: Vec<LoadBalancerId>,
     },
 }
@@ -65,16 +65,16 @@ pub(crate) struct Replacements {
     pub last: Instant,
 }
 
-/// What decides besides the load balancers themselves.
+/// The inputs of the decision besides the load balancers themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LoadBalancerInputs {
-    /// The name it must have.
+    /// The name that the load balancer must have.
     pub name: String,
-    /// The control plane was initialised once.
+    /// Whether the control plane was ever initialised.
     pub initialised: bool,
-    /// A control-plane Machine, deleting ones included, has a providerID.
+    /// Whether a control-plane Machine has a providerID. Machines that are being deleted count too.
     pub machine_admitted: bool,
-    /// The annotation `rebuild-load-balancer`.
+    /// The value of the annotation `rebuild-load-balancer`: the id of a load balancer.
     pub rebuild: Option<String>,
     /// The replacements that this process has made.
     pub replaced: Option<Replacements>,
@@ -92,7 +92,7 @@ pub(crate) fn plan(
             lb.name == inputs.name && lb.provisioning_status != ProvisioningStatus::Deleted
         })
         .collect();
-    // A load balancer that is being deleted does not keep us from using one that stays.
+    // A load balancer that is being deleted is not counted, so that another one of the name can be used.
     let staying: Vec<&&FoundLoadBalancer> = ours
         .iter()
         .filter(|lb| lb.provisioning_status != ProvisioningStatus::PendingDelete)
@@ -142,7 +142,8 @@ fn one_plan(
     }
 }
 
-/// The pause before the next replacement: a cloud whose load balancers always end in ERROR would create one after the other.
+/// The pause before the next replacement. Without it, load balancers would be created one after the other in a cloud
+/// whose load balancers always end in ERROR.
 fn pause_after(replacements: u32) -> Duration {
     match replacements.checked_sub(1) {
         None => Duration::ZERO,
@@ -239,7 +240,7 @@ mod tests {
         );
         // The annotation names another load balancer, so it does not allow replacing this one.
         assert_eq!(plan(&requested(initialised, "2"), &found, now), broken);
-        // And a healthy one is never rebuilt.
+        // A healthy load balancer is never replaced.
         let healthy = [lb("1", "n", "ACTIVE")];
         assert_eq!(
             plan(&requested(inputs(), "1"), &healthy, now),

@@ -1,4 +1,5 @@
-//! The load balancer in a pass: which one it is, whether to create or replace it, and what its worker found.
+//! The load balancer in a pass: which load balancer it is, whether to create or replace it, and what its worker has
+//! found.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -22,15 +23,16 @@ use capo_core::{
 use capo_gate::findings::Findings;
 use capo_openstack::load_balancer::LoadBalancer;
 
-/// The annotation that allows deleting a load balancer in ERROR and creating it again; its value is the id.
+/// The annotation that allows deleting a load balancer in ERROR and creating a new one; its value is the load
+/// balancer's id.
 pub(crate) const REBUILD_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/rebuild-load-balancer";
-/// How soon to look again for something that is being deleted.
+/// The time until the next look at a load balancer that is being deleted.
 const SOON: Duration = Duration::from_secs(2);
 
 const CONDITION: &str = kind::API_SERVER_LOAD_BALANCER_READY;
 
-/// Looks for the load balancer. `None` where it is known and its worker, which reads it, found nothing wrong with the load
-/// balancer itself: then no call is made.
+/// Looks the load balancer up. Returns `None` without a request if the load balancer is known and its worker, which
+/// reads it, found nothing wrong with the load balancer itself.
 pub(crate) async fn look_up(
     pass: &Reconcile<'_>,
     context: &StepContext<'_>,
@@ -49,8 +51,8 @@ pub(crate) async fn look_up(
     load_balancer::find(context, known.as_ref()).await.map(Some)
 }
 
-/// What to do about the load balancers that were found; `None` where none was looked for. What the lookup found is
-/// kept at once.
+/// Decides what to do about the load balancers that were found, and keeps the result of the lookup. `None` means that
+/// no lookup was made.
 pub(crate) fn decide(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
@@ -76,13 +78,13 @@ pub(crate) fn decide(
         | LoadBalancerPlan::ReplaceLater { id, .. }
         | LoadBalancerPlan::Broken { id } => by_id(id),
         LoadBalancerPlan::Create | LoadBalancerPlan::Deleting { .. } => Lookup::Absent,
-        // One of them may be ours.
+        // One of them may be the cluster's load balancer.
         LoadBalancerPlan::Ambiguous { .. } => Lookup::Unknown,
     };
     Some(plan)
 }
 
-/// Carries out the plan, as far as that goes without waiting.
+/// Carries out the plan, as far as that is possible without waiting.
 pub(crate) async fn carry_out(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
@@ -145,7 +147,7 @@ async fn create(
         Lookup::Absent => networking.network.found(),
         Lookup::Unknown => None,
     };
-    // Why the network is unknown has a condition of its own.
+    // Another condition shows why the network is unknown.
     let Some(network) = network else {
         return Ok(());
     };
@@ -156,7 +158,7 @@ async fn create(
     Ok(())
 }
 
-/// Whether the load balancer's worker saw something that it can't repair.
+/// Whether the load balancer's worker has seen a state that the worker can't repair.
 fn needs_another_lookup(pass: &Reconcile<'_>) -> bool {
     let Some(findings) = pass.context.tracker.findings(&pass.name) else {
         return false;
@@ -200,7 +202,7 @@ async fn replace(
     context: &StepContext<'_>,
     id: &LoadBalancerId,
 ) -> StepResult<()> {
-    // The worker stops writing as soon as it has no id.
+    // The worker stops writing as soon as the load balancer's id is absent.
     pass.seen.load_balancer = Lookup::Absent;
     let name = context.desired.names.load_balancer();
     if load_balancer::delete(context, &name, id).await? {
@@ -221,7 +223,7 @@ async fn replace(
     ))
 }
 
-/// The address of the floating IP on the load balancer.
+/// Returns the address of the floating IP on the load balancer, after putting it there if necessary.
 pub(crate) async fn floating_ip(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
@@ -231,7 +233,7 @@ pub(crate) async fn floating_ip(
     let Some(port) = balancer.vip_port.as_ref() else {
         return Ok(None);
     };
-    // A floating IP once seen on the load balancer is looked at again with the networking.
+    // A floating IP that was seen on the load balancer is read again at the same interval as the networking.
     let age = pass.context.settings.sync_period / 2;
     if let Some(read) = &pass.seen.floating_ip
         && let fip = &read.value
@@ -249,7 +251,8 @@ pub(crate) async fn floating_ip(
     Ok(address)
 }
 
-/// Reports the condition of the load balancer: a step that failed in this pass goes before what the worker found.
+/// Sets the condition of the load balancer. A step that failed in this pass takes precedence over what the worker
+/// found.
 pub(crate) fn report_condition(
     pass: &mut Reconcile<'_>,
     findings: Option<&Findings>,
@@ -272,7 +275,8 @@ pub(crate) fn report_condition(
         pass.report.balancer_counts = findings.counts_in_ready;
     } else {
         pass.report.balancer_counts = false;
-        // After a start, an older condition stays until the first read. Without working credentials there is none.
+        // After a start, the condition in the status stays until the worker's first read. Without working credentials
+        // there is no such read.
         let signed_in = pass
             .report
             .condition(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
@@ -294,7 +298,8 @@ pub(crate) fn report_condition(
     }
 }
 
-/// A new generation is not observed before the load balancer was seen as it wants it. Its task wakes us then.
+/// Waits until the worker has seen the load balancer as this generation specifies it; until then the generation does
+/// not count as observed. The worker enqueues the cluster at that point.
 pub(crate) fn await_generation(
     pass: &mut Reconcile<'_>,
     findings: Option<&Findings>,

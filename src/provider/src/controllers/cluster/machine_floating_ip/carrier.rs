@@ -1,4 +1,4 @@
-//! The control-plane machines, as far as the API server's floating IP depends on them.
+//! The control-plane machines on which the API server's floating IP may be.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use capo_gate::{
 /// The control-plane machines.
 #[derive(Debug, Default)]
 pub(crate) struct Carriers {
-    /// All of them.
+    /// All control-plane machines.
     pub all: Vec<Carrier>,
-    /// Those whose release is asked for, and their servers as last read.
+    /// The machines whose deletion waits for their release, with their servers as last read.
     pub asked: BTreeMap<ObjectName, Option<ObservedServer>>,
 }
 
-/// The control-plane machines with these names.
+/// Collects the control-plane machines with these names.
 pub(crate) fn carriers(pass: &Reconcile<'_>, machines: &[ObjectName]) -> Carriers {
     let mut carriers = Carriers::default();
     for name in machines {
@@ -45,7 +45,7 @@ pub(crate) fn carriers(pass: &Reconcile<'_>, machines: &[ObjectName]) -> Carrier
     carriers
 }
 
-/// A machine, and whether its release is asked for.
+/// A control-plane machine, and whether its deletion waits for its release.
 fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
     let stores = &pass.context.stores;
     let within = &name.namespace;
@@ -96,7 +96,8 @@ fn of_carrier(deletion: Deletion) -> CarrierDeletion {
     }
 }
 
-/// Something waits for the release at this moment. Before the hook is reached, a drain may take hours.
+/// Whether the deletion waits for the release at this moment. Before the hook is reached, it does not, because a drain
+/// may take hours.
 fn is_asked(deletion: Deletion) -> bool {
     matches!(
         deletion,
@@ -104,7 +105,8 @@ fn is_asked(deletion: Deletion) -> bool {
     )
 }
 
-/// `APIServerPodHealthy` is set by `KubeadmControlPlane`; of other control planes only the Node is known.
+/// The state of the API server on a machine. Only `KubeadmControlPlane` sets `APIServerPodHealthy`; for other control
+/// planes the state of the Node decides.
 fn api_server(machine: &Machine) -> ApiServer {
     let status = |kind: &str| machine.condition(kind).map(|found| found.status);
     let has_node = machine.status.node_ref.is_some();

@@ -1,5 +1,5 @@
-//! The gates of control-plane machines where the API server is reached by a floating IP on one of them: asks for the requests
-//! that the next release needs, and keeps what `capo-gate` decides.
+//! The gates of control-plane machines whose API server is reached by a floating IP on one of them. This module starts
+//! the requests that prove the next release safe, and keeps the gates that `capo-gate` decides.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +16,8 @@ use capo_gate::{
     next_release,
 };
 
-/// Makes requests through the endpoint for the machine that is released next, and returns what is known of them.
+/// Starts requests through the endpoint for the machine that is released next, if it is time for that. Returns what is
+/// known of them.
 pub(super) fn prove_next(
     pass: &mut Reconcile<'_>,
     facts: &ClusterFacts,
@@ -32,7 +33,7 @@ pub(super) fn prove_next(
     let proof = match before {
         Some(proof) if !proof.is_due(pass.now) => proof,
         before => {
-            // The endpoint is out of reach only where nothing answers without a break.
+            // The endpoint counts as unreachable only if no request has been answered since that time.
             let since = before.and_then(|proof| proof.unanswered_since());
             let since = since.unwrap_or(pass.now);
             let request = proof_request(pass, facts, next, carriers)?;
@@ -44,7 +45,7 @@ pub(super) fn prove_next(
     Some(seen)
 }
 
-/// The requests for the machine `leaving`; `None` while the endpoint is not known.
+/// The requests for the release of the machine `leaving`; `None` while the endpoint is not known.
 fn proof_request(
     pass: &Reconcile<'_>,
     facts: &ClusterFacts,
@@ -67,7 +68,7 @@ fn proof_request(
     })
 }
 
-/// Decides on the gates of every machine and keeps them.
+/// Decides on the gates of every control-plane machine and keeps them.
 pub(super) fn decide_gates(
     pass: &mut Reconcile<'_>,
     inputs: &ReleaseInputs<'_>,
@@ -90,7 +91,7 @@ pub(super) fn decide_gates(
     set_gates(pass, Lookup::Found(Arc::new(findings)));
 }
 
-/// Keeps the gates, and wakes the machines where they changed.
+/// Keeps the gates. If they changed, the machines are enqueued.
 pub(super) fn set_gates(pass: &mut Reconcile<'_>, gates: Lookup<Arc<Findings>>) {
     let machines =
         |gates: &Lookup<Arc<Findings>>| gates.found().map(|gates| gates.machines.clone());

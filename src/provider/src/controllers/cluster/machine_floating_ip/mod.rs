@@ -1,5 +1,5 @@
-//! The API server's floating IP of a cluster without a managed load balancer: it is on a control-plane machine, and is
-//! moved to another one before its machine goes.
+//! The API server's floating IP of a cluster without a managed load balancer. It is on a control-plane machine, and is
+//! moved to another one before that machine is deleted.
 
 mod carrier;
 mod gates;
@@ -34,13 +34,13 @@ use capo_gate::{
 };
 use capo_openstack::network::{FloatingIp, PortFilter};
 
-/// A floating IP that was read is used for this long while no machine is being deleted.
+/// How long the floating IP is used without a new read while no control-plane machine is being deleted.
 const READ_AGE: Duration = Duration::from_mins(5);
-/// The same while a machine is being deleted, whose gate depends on it.
+/// How long it is used while a control-plane machine is being deleted, whose gate depends on it.
 const READ_AGE_OF_RELEASE: Duration = Duration::from_secs(15);
-/// How soon to look whether a machine can take the floating IP. Such a look makes no call.
+/// The time until the next look whether a machine can take the floating IP. That look makes no request.
 const SOON: Duration = Duration::from_secs(2);
-/// The same where a watch reports it.
+/// The time until the next look if a watch also reports the change.
 const WATCHED: Duration = Duration::from_mins(1);
 
 /// Puts the floating IP `fip` on a control-plane machine, or moves it, and decides on the gates of the machines.
@@ -100,8 +100,8 @@ pub(crate) async fn reconcile(
     step
 }
 
-/// The floating IP of this project that the endpoint names, by its address or by a DNS name that leads there. `None` means that
-/// the endpoint is the user's.
+/// The floating IP of this project to whose address the endpoint's host refers, directly or by a DNS name. `None` means
+/// that the user manages the endpoint.
 pub(crate) async fn of_endpoint(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
@@ -133,7 +133,8 @@ pub(crate) async fn of_endpoint(
         Some(address) => vec![address],
         None => match pass.seen.endpoint_name.addresses(host).await {
             Ok(addresses) => addresses,
-            // An endpoint of the user's need not resolve here. Until that is certain, the gates stay as they are.
+            // The name of an endpoint that the user manages need not resolve here. Until that is certain, the gates
+            // stay as they are.
             Err(unresolved) => {
                 pass.wait_optional(unresolved.outcome);
                 let known = pass.seen.floating_ip.as_ref();
@@ -159,8 +160,8 @@ pub(crate) async fn of_endpoint(
     Ok(Some(fip))
 }
 
-/// Where the floating IP is. `None` while that can't be decided: it is on a machine of this cluster, and there is one
-/// whose server is not known.
+/// Determines what has the floating IP. `None` means that this can't be decided yet: the floating IP is on a port of
+/// this cluster, no known server has that port, and the server of a machine is not known.
 async fn holder(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
@@ -224,7 +225,7 @@ async fn put(
     server: &ServerId,
 ) -> StepResult<()> {
     let Some(network) = pass.seen.networking.network.found() else {
-        // NetworkReady shows why it is unknown.
+        // The condition NetworkReady shows why the network is unknown.
         let text = "The cluster's network is unknown, so no floating IP is put on a machine";
         return Err(StepError::wait(
             API_ENDPOINT_READY,
@@ -243,7 +244,8 @@ async fn put(
         .ports(&filter, Priority::Settling)
         .await
         .map_err(|e| floating_ips::failed("Listing the ports of a control-plane machine", &e))?;
-    // Neutron lists them in any order, and CAPO takes the first one that has an address.
+    // The first port by name is chosen, because Neutron lists ports in any order. CAPO takes the first one of that list
+    // that has an address.
     let port = ports
         .into_iter()
         .filter(|port| !port.fixed_ips.is_empty())
@@ -277,7 +279,7 @@ async fn put(
     Ok(())
 }
 
-/// Whether a floating IP that an earlier pass read is still on the port on which it was, or on none.
+/// Whether a floating IP that an earlier pass read is still on the same port, or still on none.
 async fn is_still_there(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,

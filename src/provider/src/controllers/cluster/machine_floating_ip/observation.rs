@@ -1,4 +1,4 @@
-//! What was read of the API server's floating IP and of the port that it is on.
+//! What passes have read of the API server's floating IP and of the port that has it.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use capo_gate::findings::Findings;
 /// What this process knows of the floating IP and of the machines that it depends on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SeenCarriers {
-    /// The gates of the control-plane machines. Absent where the endpoint is not a floating IP that capo-rs moves.
+    /// The gates of the control-plane machines. Absent if the endpoint is not a floating IP that capo-rs moves.
     pub gates: Lookup<Arc<Findings>>,
-    /// The port that the floating IP was on, and Nova's id of its server where it belongs to this cluster.
+    /// The last known port of the floating IP, and the owner of that port.
     pub(super) port: Option<(PortId, PortOwner)>,
     /// The requests through the endpoint for the machine that is released next.
     pub(super) proof: Option<Proof>,
-    /// The host of an endpoint that was found to be the user's.
+    /// The host of an endpoint that was found to be managed by the user.
     pub(super) foreign: Option<ReadAt<String>>,
 }
 
-/// What a port belongs to.
+/// The owner of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PortOwner {
-    /// A server of this cluster, by Nova's id; empty where that is gone.
+    /// A server of this cluster, by its id in Nova. The id is empty if the port does not exist any more.
     Server(ServerId),
-    /// Something else.
+    /// Anything else.
     Other,
 }

@@ -1,4 +1,4 @@
-//! Which control-plane machine gets the API server's floating IP. The decision is a pure function of what was read.
+//! Decides which control-plane machine gets the API server's floating IP. The functions are pure.
 
 use capo_core::{ObjectName, ids::ServerId};
 use capo_gate::floating_ip::{ApiServer, Carrier, Holder};
@@ -15,19 +15,20 @@ pub(crate) enum MovePlan {
         /// Its server.
         server: ServerId,
     },
-    /// The machine that has the floating IP is being deleted, and no other one can take it.
+    /// The machine that has the floating IP is being deleted or down, and no other machine can take it.
     NoReceiver {
         /// The machine that it is on.
         on: ObjectName,
     },
     /// The floating IP is on no machine, and none can take it yet.
     Await,
-    /// The floating IP is on a port that is not a control-plane machine's, such as that of kube-vip: the user manages it.
+    /// The floating IP is on a port that is not a control-plane machine's, such as that of kube-vip. The user manages
+    /// it.
     LeaveAlone,
 }
 
-/// Decides on the floating IP. It leaves a machine only for one that serves; a machine whose server is gone it leaves for
-/// any that may serve.
+/// Decides what to do about the floating IP. It is moved from a machine that is being deleted only to one whose API
+/// server serves, and from a machine whose server is down also to one whose API server may serve.
 pub(crate) fn plan(holder: &Holder, carriers: &[Carrier]) -> MovePlan {
     let put = |carrier: &Carrier| {
         Some(MovePlan::Put {
@@ -59,8 +60,8 @@ pub(crate) fn plan(holder: &Holder, carriers: &[Carrier]) -> MovePlan {
     }
 }
 
-/// The machine that the floating IP goes to: of those that stay and whose server is ACTIVE the one that serves best, and of
-/// several the oldest.
+/// The machine that gets the floating IP. Only machines that are not being deleted and whose server is ACTIVE are
+/// considered. The one whose API server is in the best state is chosen, and the oldest of several.
 fn receiver(carriers: &[Carrier], least: ApiServer) -> Option<&Carrier> {
     carriers
         .iter()

@@ -1,4 +1,5 @@
-//! Requests through the endpoint after its floating IP was taken off a machine, or was found on another one.
+//! Requests through the endpoint, made while its floating IP is on another machine than the one that is being deleted.
+//! They prove that the API server answers without that machine.
 
 use std::{
     net::IpAddr,
@@ -15,9 +16,9 @@ use capo_gate::{
     floating_ip::{CarrierProof, ProofOutcome},
 };
 
-/// How soon a proof that failed is tried again.
+/// The time until a failed proof is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// For how long an outcome counts: what has answered may be down a moment later.
+/// How long an outcome counts. A server that has answered may be down a moment later.
 const COUNTS_FOR: Duration = Duration::from_secs(15);
 
 /// The requests for one machine that is being deleted.
@@ -27,14 +28,14 @@ pub(crate) struct Proof {
     pub leaving: ObjectName,
     /// The machine that the floating IP is on.
     pub holder: ObjectName,
-    /// When the first of the requests was made that have had no answer since, with the floating IP there.
+    /// The time of the first request with the floating IP on `holder` since which no request has been answered.
     pub since: Instant,
     outcome: Arc<Mutex<Option<ReadAt<ProofOutcome>>>>,
 }
 
-/// What requests are made, and where their end is reported.
+/// The requests that are made, and the queue to which their end is reported.
 pub(crate) struct ProofRequest {
-    /// The way to the endpoint.
+    /// The client for requests to the endpoint.
     pub prober: Arc<dyn Prober>,
     /// The endpoint.
     pub endpoint: Endpoint,
@@ -42,18 +43,19 @@ pub(crate) struct ProofRequest {
     pub authority: Lookup<String>,
     /// The addresses of the machine that is being deleted.
     pub leaving: Vec<IpAddr>,
-    /// The addresses of all control-plane machines, to find in the serving certificate which one answered.
+    /// The addresses of all control-plane machines. They identify in the serving certificate which machine has
+    /// answered.
     pub addresses: Vec<IpAddr>,
-    /// How many answers are needed, and in what time.
+    /// The settings with the number of answers that are needed, and the time for them.
     pub settings: Settings,
-    /// Where the cluster is put when the outcome is known.
+    /// The queue to which the cluster is added when the outcome is known.
     pub queue: WorkQueue,
     /// The `OpenStackCluster`.
     pub cluster: ObjectName,
 }
 
 impl Proof {
-    /// What is known of it now.
+    /// Returns the present state of the proof.
     pub(crate) fn seen(&self) -> CarrierProof {
         let outcome = self.outcome.lock();
         CarrierProof {
@@ -64,7 +66,7 @@ impl Proof {
         }
     }
 
-    /// Whether it is time for new requests.
+    /// Whether the last outcome is so old that new requests are needed.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.outcome.lock().as_ref().is_some_and(|outcome| {
             let pause = match outcome.value {
@@ -75,7 +77,7 @@ impl Proof {
         })
     }
 
-    /// Since when nothing has answered, if nothing did in the end.
+    /// The time since which no request has been answered; `None` if one was answered or the requests have not ended.
     pub(crate) fn unanswered_since(&self) -> Option<Instant> {
         let outcome = self.outcome.lock();
         let is_unreachable = matches!(
@@ -88,14 +90,14 @@ impl Proof {
         is_unreachable.then_some(self.since)
     }
 
-    /// Until when a gate may be acted on that opened on the outcome.
+    /// The time until which a gate that opened on this outcome may be acted on.
     pub(crate) fn counts_until(&self) -> Option<Instant> {
         let ended = self.outcome.lock().as_ref()?.at;
         ended.checked_add(COUNTS_FOR)
     }
 
-    /// Makes the requests in a task of its own, because no pass waits for an answer. Nothing has answered since
-    /// `since`.
+    /// Starts the requests in a separate task, because no pass waits for an answer. `since` is the time since which no
+    /// request has been answered.
     pub(crate) fn start(
         leaving: ObjectName,
         holder: ObjectName,
@@ -136,7 +138,7 @@ impl ProofRequest {
             self.leaving.clone(),
             tokio::time::Instant::now().into_std(),
         );
-        // There is time for enough answers in a row after a request that failed.
+        // The pause is so short that enough answers in a row are possible after a request that failed.
         let pause = self.settings.proof_window / self.settings.proof_answers.max(1) / 2;
         loop {
             let answer = self.prober.readyz(
@@ -166,7 +168,7 @@ mod tests {
 
     type Reply = Result<EndpointAnswer, EndpointFailure>;
 
-    /// The requests through the endpoint end like these, and the others like the last one.
+    /// A prober that answers the requests through the endpoint with these replies in order. The last reply is repeated.
     struct Replies(Mutex<Vec<Reply>>);
 
     fn always(reply: Reply) -> Replies {
@@ -262,7 +264,7 @@ mod tests {
             (vec![ok(), timed_out(), ok()], (true, None)),
             (vec![ok(), timed_out()], failed(false)),
             (vec![timed_out()], failed(true)),
-            // Enough answers in a row never come.
+            // Enough answers in a row are never given.
             (
                 std::iter::repeat_n([ok(), timed_out()], 20)
                     .flatten()
@@ -320,7 +322,8 @@ mod tests {
         }
     }
 
-    /// A server that may not be this cluster's answers, so the proof stays necessary however long others serve.
+    /// If a server answers that may not be this cluster's, the endpoint does not count as unreachable, so the proof
+    /// stays necessary however long other machines serve.
     #[tokio::test]
     async fn only_an_endpoint_from_which_nothing_answers_counts_as_out_of_reach() {
         let pem = || Lookup::Found("PEM".to_owned());

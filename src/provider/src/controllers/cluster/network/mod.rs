@@ -1,4 +1,4 @@
-//! External network, network and subnets.
+//! The external network, the cluster's network and its subnets.
 
 mod plan;
 mod references;
@@ -31,7 +31,7 @@ fn failed(ordinary: Reason, doing: &str, error: &Error) -> StepError {
     StepError::cloud(NETWORK_READY, ordinary, doing, error)
 }
 
-/// The external network: the one that is given, or the only one there is.
+/// The external network that the spec names, or the only one of the cloud.
 pub(crate) async fn external(
     context: &StepContext<'_>,
     desired: &DesiredExternalNetwork,
@@ -61,8 +61,8 @@ pub(crate) async fn external(
     }
 }
 
-/// Network and subnets, created where they are managed. The network itself is not read where `kept` has it from an earlier
-/// read and its subnets are still there.
+/// The cluster's network and subnets. A managed network and its subnet are created if they are missing. The network
+/// itself is not read if `kept` has it from an earlier read and its subnets still exist.
 pub(crate) async fn network(
     context: &StepContext<'_>,
     kept: Option<&NetworkState>,
@@ -81,7 +81,7 @@ pub(crate) async fn network(
                 }
             }
             let network = managed_network(context, desired).await?;
-            // A network that was created just now shows that it has no subnets.
+            // The answer to the creation of a network shows that it has no subnets.
             let all = if network.subnets.is_empty() {
                 Vec::new()
             } else {
@@ -104,8 +104,8 @@ pub(crate) async fn network(
     }
 }
 
-/// The managed network and its subnets as they are, while a value of the spec can't be used; `None` where there is no
-/// network, or where the spec does not say for certain which one is meant.
+/// The managed network and its subnets as they are. It is used while a value of the spec can't be used. `None` means
+/// that there is no such network, or that the spec does not say for certain which network is meant.
 pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<NetworkState>> {
     if !matches!(context.desired.network, DesiredNetwork::Managed(_)) {
         return Ok(None);
@@ -117,7 +117,7 @@ pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Network
     Ok((!subnets.is_empty()).then_some(NetworkState { network, subnets }))
 }
 
-/// The managed network as it is; `None` where there is none.
+/// The managed network as it is, or `None` if it does not exist.
 pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option<Network>> {
     let name = context.desired.names.network();
     let filter = NetworkFilter {
@@ -137,7 +137,8 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option
     {
         return Ok(Some(network));
     }
-    // The network was renamed. It stays the cluster's network while it is in the cluster's project.
+    // No network has the name, so the network may have been renamed. It stays the cluster's network while it is in the
+    // cluster's project.
     let Some(id) = known else { return Ok(None) };
     match context.cloud.network(id, Priority::Settling).await {
         Ok(network) if network.project_id.as_ref() == Some(&context.project) => Ok(Some(network)),
@@ -196,7 +197,7 @@ async fn create_network(
     Ok(network)
 }
 
-/// The subnet with the range of the spec.
+/// The subnet with the address range of the spec.
 fn of_range(
     context: &StepContext<'_>,
     desired: &ManagedNetwork,
@@ -235,7 +236,8 @@ async fn create_subnet(
     network: &Network,
 ) -> StepResult<Subnet> {
     let is_ipv6 = desired.range.addr().is_ipv6();
-    // Neutron chooses the address of a port, and a load balancer's may be given: only DHCPv6 hands such addresses out.
+    // A port's address is chosen by Neutron, and a load balancer's address may be given. Only DHCPv6 gives such
+    // addresses to machines.
     let mode = is_ipv6.then_some(Ipv6Mode::Dhcpv6Stateful);
     let new = NewSubnet {
         network_id: network.id.clone(),
@@ -305,7 +307,7 @@ async fn subnets_of(context: &StepContext<'_>, network: &NetworkId) -> StepResul
         .map_err(|e| failed(Reason::OpenStackError, "Listing the network's subnets", &e))
 }
 
-/// A pool as Neutron takes it.
+/// An allocation pool in the form of Neutron's API.
 pub(crate) fn pool(start: String, end: String) -> AllocationPool {
     AllocationPool { start, end }
 }

@@ -1,4 +1,4 @@
-//! What to do about the managed network and its subnet. Plain decisions on what was read.
+//! Decides what to do about the managed network and its subnet. The functions are pure.
 
 use crate::controllers::cluster::desired::ManagedNetwork;
 use capo_openstack::network::{Network, Subnet};
@@ -6,15 +6,16 @@ use capo_openstack::network::{Network, Subnet};
 /// What to do about the managed network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NetworkPlan {
-    /// This one is the cluster's.
+    /// This network is the cluster's.
     Use(Network),
-    /// There is none: create it.
+    /// There is no network, so it is created.
     Create,
-    /// There is none, but there are machines that must be in it: the credentials may lead to another project.
+    /// There is no network, but machines exist that must be in it, so it is not created: the credentials may lead to
+    /// another project.
     Withhold,
 }
 
-/// Decides on the managed network by what was found.
+/// Decides what to do about the managed network, depending on what was found.
 pub(crate) fn network(found: Option<Network>, machine_admitted: bool) -> NetworkPlan {
     match found {
         Some(network) => NetworkPlan::Use(network),
@@ -26,19 +27,20 @@ pub(crate) fn network(found: Option<Network>, machine_admitted: bool) -> Network
 /// What to do about the managed subnet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SubnetPlan {
-    /// This one is as it should be.
+    /// This subnet matches the spec.
     Use(Subnet),
-    /// Its name servers differ. They are the one thing of a subnet that the spec may change.
+    /// The DNS servers of this subnet differ from the spec. They are the only property of a subnet that may change in
+    /// the spec.
     SetNameServers(Subnet),
-    /// There is none: create it.
+    /// There is no subnet, so it is created.
     Create,
 }
 
-/// Decides on the subnet that was found with the range of the spec.
+/// Decides what to do about the subnet that was found with the address range of the spec.
 pub(crate) fn subnet(found: Option<Subnet>, desired: &ManagedNetwork) -> SubnetPlan {
     match found {
         None => SubnetPlan::Create,
-        // Their order is the order in which machines use them.
+        // The order is compared too, because machines use the DNS servers in this order.
         Some(subnet) if subnet.dns_nameservers == desired.name_servers => SubnetPlan::Use(subnet),
         Some(subnet) => SubnetPlan::SetNameServers(subnet),
     }

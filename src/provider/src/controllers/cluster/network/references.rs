@@ -1,4 +1,4 @@
-//! Networks and subnets of the user's, by id or by filter.
+//! Networks and subnets that the user created. The spec refers to them by id or by filter.
 
 use std::time::Duration;
 
@@ -18,10 +18,11 @@ use capo_openstack::{
     network::{Network, NetworkFilter, Subnet, SubnetFilter},
 };
 
-/// How old a list of external networks may be. One that was just created is seen so much later.
+/// The maximum age of a list of external networks. An external network that was just created may be missing for this
+/// long.
 const EXTERNAL_AGE: Duration = Duration::from_mins(1);
 
-/// The load balancer's own network. Without subnets in the spec, Octavia chooses one.
+/// The load balancer's own network. If the spec names no subnets, Octavia chooses one.
 pub(crate) async fn of_load_balancer(
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
@@ -50,17 +51,17 @@ pub(crate) async fn of_load_balancer(
     .await
 }
 
-/// Where network and subnets are in the spec, for messages.
+/// The fields of the spec that name a network and its subnets, for messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields {
-    /// Of the network.
+    /// The field that names the network.
     pub network: &'static str,
-    /// Of the subnets.
+    /// The field that names the subnets.
     pub subnets: &'static str,
 }
 
-/// A network and subnets of the user's. The network itself is not read where `kept` has it from an earlier read and its
-/// subnets are still there.
+/// The existing network and subnets that the spec names. The network itself is not read if `kept` has it from an
+/// earlier read and its subnets still exist.
 pub(super) async fn existing(
     context: &StepContext<'_>,
     network: Option<&NetworkReference>,
@@ -83,7 +84,7 @@ pub(super) async fn existing(
     let (network_field, subnets_field) = (fields.network, fields.subnets);
     let kept = kept.map(|kept| &kept.network);
     let mut network = match (network, kept) {
-        // Its subnets are read by the references.
+        // The references to the subnets are read below, so the network need not be read.
         (Some(_), Some(kept)) if !references.is_empty() => Some(kept.clone()),
         (Some(lookup), _) => Some(network_by(context, lookup, None, network_field).await?),
         (None, kept) => kept.cloned().filter(|_| !references.is_empty()),
@@ -140,7 +141,8 @@ pub(super) async fn existing(
     Ok(NetworkState { network, subnets })
 }
 
-/// External networks belong to no cluster and hardly ever change, so the clusters of a cloud share one list of them.
+/// Lists external networks. The clusters of a cloud share one list, because external networks belong to no cluster and
+/// hardly ever change.
 pub(super) async fn external_networks(
     context: &StepContext<'_>,
     filter: &NetworkFilter,
@@ -151,7 +153,7 @@ pub(super) async fn external_networks(
         .await
 }
 
-/// A network of the user's.
+/// The existing network to which the spec refers.
 pub(super) async fn network_by(
     context: &StepContext<'_>,
     lookup: &NetworkReference,
@@ -185,7 +187,7 @@ pub(super) async fn network_by(
     }
 }
 
-/// A subnet of the user's, within a network where that is known.
+/// The existing subnet to which the spec refers, in this network if it is known.
 pub(crate) async fn subnet_by(
     context: &StepContext<'_>,
     lookup: &SubnetReference,

@@ -1,4 +1,4 @@
-//! The router: gateway to the external network, interface to every subnet.
+//! The router, with its gateway to the external network and an interface in every subnet.
 
 mod plan;
 
@@ -28,8 +28,9 @@ fn failed(ordinary: Reason, doing: &str, error: &Error) -> StepError {
     StepError::cloud(ROUTER_READY, ordinary, doing, error)
 }
 
-/// The router; `None` where none is needed: without an external network, or with a network of the user's and no router
-/// named. The router itself is not read where `kept` has it from an earlier read and its interfaces are still there.
+/// Returns the router, after creating or changing it if necessary. `None` means that no router is needed: there is no
+/// external network, or the network is the user's and the spec names no router. The router itself is not read if `kept`
+/// has it from an earlier read and its interfaces still exist.
 pub(crate) async fn router(
     context: &StepContext<'_>,
     network: &NetworkState,
@@ -44,7 +45,7 @@ pub(crate) async fn router(
         }
     }
     if let Some(reference) = &context.desired.router.existing {
-        // CAPO leaves the router out of a managed network without an external one.
+        // As in CAPO, a managed network without an external network gets no router.
         if managed_network && external.is_none() {
             return Ok(None);
         }
@@ -60,7 +61,7 @@ pub(crate) async fn router(
     };
     let gateway = gateway(context, external).await?;
     let found = find_managed(context).await?;
-    // One that is created now has no interfaces.
+    // A router that is created in this pass has no interfaces yet.
     let is_new = found.is_none();
     let router = match plan::plan(found, &gateway) {
         RouterPlan::Use(router) => router,
@@ -90,7 +91,7 @@ pub(crate) async fn router(
     Ok(Some(router))
 }
 
-/// The router as it is, without a change to it.
+/// The router as it is, without any change to it.
 pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Router>> {
     match &context.desired.router.existing {
         Some(reference) => router_by(context, reference).await.map(Some),
@@ -101,7 +102,7 @@ pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Router>
     }
 }
 
-/// The managed router as it is, by the id of the status, else by name; `None` where there is none.
+/// The managed router as it is, found by the id in the status or else by its name; `None` if it does not exist.
 pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option<Router>> {
     let name = context.desired.names.network();
     let doing = format!("Looking for router {name}");
@@ -228,7 +229,7 @@ fn warn_gateway(context: &StepContext<'_>, router: &Router, external: &Network) 
         .warning(&context.object, Reason::OpenStackError, "Reconcile", &note);
 }
 
-/// The router's own ports that join it to subnets.
+/// The ports by which the router is connected to subnets.
 pub(crate) async fn interfaces(
     context: &StepContext<'_>,
     router: &RouterId,
@@ -254,7 +255,7 @@ pub(crate) async fn interfaces(
         .collect())
 }
 
-/// A port that joins a router to a subnet, by its owner.
+/// Whether a port with this `device_owner` connects a router to a subnet.
 pub(crate) fn is_interface(device_owner: &str) -> bool {
     ROUTER_INTERFACE_OWNERS.contains(&device_owner)
 }

@@ -1,4 +1,4 @@
-//! What to do about the managed router. The decisions are pure functions of what was read.
+//! Decides what to do about the managed router. The functions are pure.
 
 use capo_core::ids::SubnetId;
 use capo_openstack::network::{ExternalGateway, Port, Router, Subnet};
@@ -6,21 +6,22 @@ use capo_openstack::network::{ExternalGateway, Port, Router, Subnet};
 /// What to do about the managed router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RouterPlan {
-    /// There is none: create it. Where the spec names addresses for its gateway, the gateway is set after that: many clouds
-    /// allow the addresses in an update only.
+    /// There is no router, so it is created. If the spec names addresses for its gateway, the gateway is set in an
+    /// update after the creation, because many clouds allow these addresses only in an update.
     Create {
-        /// The gateway goes into the creation.
+        /// Whether the request that creates the router contains the gateway.
         with_gateway: bool,
     },
     /// The router has no gateway, or its gateway lacks an address of the spec.
     SetGateway(Router),
-    /// The gateway of the router is in another network. An operator moved it, and floating IPs may depend on it.
+    /// The gateway of the router is in another network and stays there. An operator moved it, and floating IPs may
+    /// depend on it.
     LeaveGateway(Router),
     /// The router is as the spec describes it.
     Use(Router),
 }
 
-/// Decides on the router that was found.
+/// Decides what to do about the router that was found.
 pub(crate) fn plan(found: Option<Router>, desired: &ExternalGateway) -> RouterPlan {
     let Some(router) = found else {
         return RouterPlan::Create {
@@ -36,7 +37,7 @@ pub(crate) fn plan(found: Option<Router>, desired: &ExternalGateway) -> RouterPl
     }
 }
 
-/// The subnets to which none of the router's interfaces joins it yet, in the order of the network.
+/// The subnets to which the router has no interface yet, in the order of the network.
 pub(crate) fn subnets_to_join<'a>(subnets: &'a [Subnet], interfaces: &[Port]) -> Vec<&'a Subnet> {
     let joined: Vec<&SubnetId> = interfaces
         .iter()

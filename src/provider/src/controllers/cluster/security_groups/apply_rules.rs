@@ -1,4 +1,4 @@
-//! Brings the rules of a group to what they should be.
+//! Makes the rules of a security group match the desired ones.
 
 use super::{
     desired_rules::DesiredRule,
@@ -15,8 +15,8 @@ use capo_openstack::{
     network::{NewSecurityGroupRule, SecurityGroup},
 };
 
-/// Adds what is missing and removes what is surplus. A rule that exists by Neutron's own comparison counts as
-/// present. If the rule that it equals is removed as surplus, it is added again right after that.
+/// Adds the rules that are missing and removes those that are not desired. A rule that Neutron refuses because an equal
+/// one exists counts as present. If that equal rule is then removed, the desired one is added again right after that.
 pub(crate) async fn apply_rules(
     context: &StepContext<'_>,
     group: &SecurityGroup,
@@ -64,7 +64,8 @@ pub(crate) async fn apply_rules(
     Ok(())
 }
 
-/// Creates rules in one call, or one by one where Neutron has one of them already. Returns those that it has.
+/// Creates rules with one request, or one by one if Neutron has one of them already. Returns those that Neutron has
+/// already.
 async fn create_rules(
     context: &StepContext<'_>,
     group: &SecurityGroup,

@@ -8,7 +8,7 @@ use crate::{controllers::cluster::step_context::StepContext, reconcile::cluster_
 use capo_core::Priority;
 use capo_openstack::network::SecurityGroup;
 
-/// Deletes every managed group that there is, and sees them gone.
+/// Deletes every managed group that exists. Returns `Ok` when none is left.
 pub(crate) async fn all(context: &StepContext<'_>) -> StepResult<()> {
     let found = find(context).await?;
     let mut is_any = false;
@@ -25,7 +25,7 @@ pub(crate) async fn all(context: &StepContext<'_>) -> StepResult<()> {
     }
 }
 
-/// Deletes the group of `role`, if there is one, and sees it gone.
+/// Deletes the group of `role` if it exists. Returns `Ok` when it is gone.
 pub(crate) async fn one(context: &StepContext<'_>, role: Role) -> StepResult<()> {
     let Some(group) = find_one(context, role).await? else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The rules that the managed security groups should have. Plain data.
+//! The rules that the managed security groups should have. The functions are pure.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use super::{
 use crate::reconcile::cluster_names::Role;
 use capo_core::ids::SecurityGroupId;
 
-/// A rule that is desired, with what its description says.
+/// A desired rule with its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DesiredRule {
-    /// What it lets through.
+    /// The traffic that the rule allows.
     pub rule: Rule,
-    /// For people.
+    /// The description in Neutron, for people.
     pub description: String,
 }
 
-/// A rule of the user's, remote groups already looked up.
+/// A rule from the spec, after the lookup of its remote groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UserRule {
-    /// What it lets through; a rule with several remote groups stands here once for each.
+    /// The traffic that the rule allows. A rule with several remote groups is listed once for each of them.
     pub rule: Rule,
     /// The user's description.
     pub description: String,
 }
 
-/// What decides on the rules.
+/// The inputs of the desired rules.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RuleInputs {
     /// Id of the control plane's group.
@@ -39,22 +39,24 @@ pub(crate) struct RuleInputs {
     pub worker_group: SecurityGroupId,
     /// Id of the bastion's group; `None` where no bastion is enabled.
     pub bastion_group: Option<SecurityGroupId>,
-    /// The ports that API servers may listen on.
+    /// The TCP ports on which API servers may listen.
     pub api_ports: BTreeSet<u16>,
-    /// More ports of the load balancer; empty without one.
+    /// The other TCP ports of the load balancer; empty without a load balancer.
     pub additional_ports: Vec<u16>,
     /// `allowAllInClusterTraffic`.
     pub allow_all_in_cluster: bool,
-    /// Ranges of the cluster's subnets, for node ports. Rules for IPv6 are made only where one of them is IPv6.
+    /// The ranges of the cluster's subnets, for node ports. Rules for IPv6 are created only if one of the ranges is
+    /// IPv6.
     pub subnet_ranges: Vec<IpNet>,
-    /// The user's rules for control-plane machines, then those for all.
+    /// The user's rules for control-plane machines, followed by the user's rules for all machines.
     pub control_plane_rules: Vec<UserRule>,
-    /// The user's rules for workers, then those for all.
+    /// The user's rules for workers, followed by the user's rules for all machines.
     pub worker_rules: Vec<UserRule>,
 }
 
 impl RuleInputs {
-    /// IPv4 always, as in CAPO, whose groups must not change when they are taken over.
+    /// The address families for which rules are created. IPv4 is always included, as in CAPO, because the rules of
+    /// CAPO's groups must not change when capo-rs adopts them.
     fn families(&self) -> Vec<Family> {
         let mut families = vec![Family::V4];
         if self

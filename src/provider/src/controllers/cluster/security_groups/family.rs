@@ -1,6 +1,6 @@
-//! Families of addresses.
+//! Address families.
 
-/// The family of addresses.
+/// An address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Family {
     /// IPv4.

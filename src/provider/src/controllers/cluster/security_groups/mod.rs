@@ -1,4 +1,4 @@
-//! Managed security groups: they exist, and have exactly the rules of [`desired_rules`].
+//! Managed security groups. They are created, and get exactly the rules of [`desired_rules`].
 
 mod apply_rules;
 pub(crate) mod delete;
@@ -32,7 +32,7 @@ use capo_openstack::{
     network::{NewSecurityGroup, SecurityGroup, SecurityGroupFilter, Tagged},
 };
 
-/// The managed groups as they were found.
+/// The managed security groups that were found.
 #[derive(Debug, Default)]
 pub(crate) struct FoundGroups {
     control_plane: Option<SecurityGroup>,
@@ -61,13 +61,13 @@ fn failed(doing: &str, error: &Error) -> StepError {
     )
 }
 
-/// Makes every group what it should be. `ranges` are the cluster's subnets.
+/// Creates the groups and makes their rules match the spec. `ranges` are the ranges of the cluster's subnets.
 pub(crate) async fn groups(
     context: &StepContext<'_>,
     desired: &DesiredSecurityGroups,
     ranges: &[ipnet::IpNet],
 ) -> StepResult<Groups> {
-    // Rules that name the bastion's group need its id: while the groups can't be looked up, no rule is changed.
+    // Rules that refer to the bastion's group need its id, so no rule is changed while the groups can't be looked up.
     let found = find(context).await?;
     let control_plane = group(context, Role::ControlPlane, found.control_plane).await?;
     let worker = group(context, Role::Worker, found.worker).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn groups(
     })
 }
 
-/// Ids of the managed groups, which rules refer to.
+/// The ids of the managed groups, to which rules refer.
 #[derive(Debug, Clone, Copy)]
 struct GroupIds<'a> {
     control_plane: &'a SecurityGroupId,
@@ -117,7 +117,7 @@ struct GroupIds<'a> {
     bastion: Option<&'a SecurityGroupId>,
 }
 
-/// The managed groups as they are, by one call.
+/// Looks all managed groups up with one request.
 pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<FoundGroups> {
     const ROLES: [Role; 3] = [Role::ControlPlane, Role::Worker, Role::Bastion];
     let mut found = list(context, &ROLES).await?;
@@ -151,7 +151,7 @@ async fn list(context: &StepContext<'_>, roles: &[Role]) -> StepResult<Vec<Secur
         .map_err(|e| failed(&doing, &e))
 }
 
-/// Takes the group of `role` out of those that were found.
+/// Takes the group of `role` out of the list of groups that were found.
 fn of_role(
     context: &StepContext<'_>,
     found: &mut Vec<SecurityGroup>,
@@ -231,7 +231,8 @@ fn rule_inputs(
     }
 }
 
-/// One rule for each managed group at the other end, or the rule itself where none is named.
+/// Returns one rule for each managed group at the other end of the traffic, or the rule itself if the spec names no
+/// group.
 fn expand(desired: &DesiredUserRule, ids: &GroupIds<'_>) -> Vec<UserRule> {
     let rule_with = |remote: Remote| UserRule {
         rule: Rule {

@@ -1,4 +1,4 @@
-//! What to do about a group and its rules. Plain decisions on what was read.
+//! Decides what to do about a security group and its rules. The functions are pure.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use capo_core::ids::SecurityGroupRuleId;
 pub(crate) enum GroupPlan<G> {
     /// The group exists, and its rules are made to match the spec.
     Manage(G),
-    /// The group exists and is not needed; it is deleted once nothing uses it.
+    /// The group exists and is not needed. It is deleted once nothing uses it.
     Leave(G),
     /// The group is created.
     Create,
@@ -18,7 +18,7 @@ pub(crate) enum GroupPlan<G> {
     Nothing,
 }
 
-/// Decides on the group that was found for a role.
+/// Decides what to do about the group that was found for a role.
 pub(crate) fn group<G>(found: Option<G>, is_needed: bool) -> GroupPlan<G> {
     match (found, is_needed) {
         (Some(group), true) => GroupPlan::Manage(group),
@@ -33,21 +33,21 @@ pub(crate) fn group<G>(found: Option<G>, is_needed: bool) -> GroupPlan<G> {
 pub(crate) struct FoundRule {
     /// Neutron's id.
     pub id: SecurityGroupRuleId,
-    /// What it lets through.
+    /// The traffic that the rule allows.
     pub rule: Rule,
 }
 
-/// What to do to a group's rules.
+/// The changes of a group's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RuleChanges {
-    /// Rules that are missing.
+    /// The rules to create.
     pub create: Vec<DesiredRule>,
-    /// Ids of rules that are not desired.
+    /// The ids of the rules to delete.
     pub delete: Vec<SecurityGroupRuleId>,
 }
 
-/// The difference between what is desired and what was found. Where `complete` is false, some rules of the spec, or the
-/// port of the API servers, could not be parsed: one that was found may be one of them, so none is deleted.
+/// The difference between the desired rules and those that were found. `complete` is false if some rules of the spec or
+/// the port of the API servers could not be parsed. Then no rule is deleted, because it may be one of these.
 pub(crate) fn changes(desired: &[DesiredRule], complete: bool, found: &[FoundRule]) -> RuleChanges {
     let keep: BTreeSet<&Rule> = desired.iter().map(|w| &w.rule).collect();
     let there: BTreeSet<&Rule> = found.iter().map(|f| &f.rule).collect();
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// Wanted, found, whether all of the spec was parsed, to create, to delete.
+    /// Desired ports, found ports, whether all of the spec was parsed, ports to create, ids to delete.
     type Case<'a> = (&'a [u16], &'a [u16], bool, &'a [u16], &'a [&'a str]);
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
             (&[1, 2], &[2, 1], true, &[], &[]),
             (&[1, 2], &[2, 22], true, &[1], &["22"]),
             (&[1], &[1, 1], true, &[], &[]),
-            // One that was found may be the rule of the spec that could not be parsed.
+            // The rule that was found may be the rule of the spec that could not be parsed.
             (&[1, 2], &[2, 22], false, &[1], &[]),
         ];
         for (wanted, there, complete, create, delete) in cases {

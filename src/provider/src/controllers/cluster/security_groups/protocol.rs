@@ -1,10 +1,10 @@
-//! Protocols of security group rules, compared as Neutron compares them.
+//! The protocols of security group rules, compared in the same way as in Neutron.
 
 use std::fmt;
 
 use super::family::Family;
 
-/// A protocol. Neutron takes a name and its number for the same protocol, so a known name is kept as its number.
+/// A protocol. Neutron treats a name and its number as the same protocol, so a known name is stored as its number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Protocol {
     /// The number that IANA assigned.
@@ -50,7 +50,7 @@ impl Protocol {
     /// UDP.
     pub(crate) const UDP: Self = Self::Number(17);
 
-    /// Parses a name or a number; `None` is any protocol. ICMP in a rule for IPv6 is ICMPv6.
+    /// Parses a name or a number. `None` means any protocol. In a rule for IPv6, ICMP means ICMPv6.
     pub(crate) fn parse(text: Option<&str>, family: Family) -> Option<Self> {
         let text = text?.trim().to_ascii_lowercase();
         if text.is_empty() || text == "any" {

@@ -1,4 +1,4 @@
-//! Rules of security groups, as they are compared. Plain data.
+//! Security group rules in a form that can be compared.
 
 use ipnet::IpNet;
 
@@ -23,12 +23,12 @@ pub(crate) enum Remote {
     Range(String),
     /// A security group, by id.
     Group(SecurityGroupId),
-    /// An address group, by id. No rule of ours has one.
+    /// An address group, by id. The managed rules have none.
     AddressGroup(String),
 }
 
 impl Remote {
-    /// A range as it is compared. The whole of IPv4 or IPv6 is [`Remote::Anywhere`].
+    /// Parses a range. The whole of IPv4 or IPv6 becomes [`Remote::Anywhere`].
     pub(crate) fn range(text: &str) -> Self {
         match canonical(text) {
             whole if whole == "0.0.0.0/0" || whole == "::/0" => Self::Anywhere,
@@ -37,25 +37,25 @@ impl Remote {
     }
 }
 
-/// What a rule lets through. Its description is no part of it, as in CAPO.
+/// The traffic that a rule allows. The description is not compared, as in CAPO.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Rule {
     /// The direction.
     pub direction: Direction,
     /// The family of addresses.
     pub family: Family,
-    /// The protocol; `None` is any.
+    /// The protocol; `None` means any.
     pub protocol: Option<Protocol>,
-    /// The first port, or the ICMP type; `None` is any.
+    /// The first port, or the ICMP type; `None` means any.
     pub port_min: Option<u32>,
-    /// The last port, or the ICMP code.
+    /// The last port, or the ICMP code; `None` means any.
     pub port_max: Option<u32>,
     /// The other end of the traffic.
     pub remote: Remote,
 }
 
 impl Rule {
-    /// Everything that goes `direction`.
+    /// A rule for all traffic in this direction.
     pub(crate) fn new(direction: Direction, family: Family) -> Self {
         Self {
             direction,
@@ -67,7 +67,7 @@ impl Rule {
         }
     }
 
-    /// What comes in at `ports`.
+    /// A rule for incoming traffic to `ports`.
     pub(crate) fn ingress(
         family: Family,
         protocol: Protocol,
@@ -83,7 +83,7 @@ impl Rule {
         }
     }
 
-    /// Everything that comes in from a group.
+    /// A rule for all incoming traffic from a group.
     pub(crate) fn all_from(family: Family, group: &SecurityGroupId) -> Self {
         Self {
             remote: Remote::Group(group.clone()),
@@ -92,7 +92,7 @@ impl Rule {
     }
 }
 
-/// The canonical form of a range, as Neutron stores it; a text that is none stays as it is.
+/// The canonical form of a range, as Neutron stores it. A text that is not a range stays as it is.
 pub(crate) fn canonical(range: &str) -> String {
     range.parse::<IpNet>().map_or_else(
         |_| {

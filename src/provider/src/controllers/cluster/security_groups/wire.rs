@@ -1,4 +1,4 @@
-//! Rules between Neutron's shape and ours.
+//! Converts rules between the form of Neutron's API and the form that is compared.
 
 use super::{
     desired_rules::DesiredRule,
@@ -10,7 +10,7 @@ use super::{
 use capo_core::ids::SecurityGroupId;
 use capo_openstack::network::{self, EtherType, NewSecurityGroupRule, SecurityGroupRule};
 
-/// A rule as Neutron shows it; one of an unknown kind is left alone.
+/// Converts a rule that Neutron shows. `None` means that the rule is of an unknown kind; it is left alone.
 pub(crate) fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
     let direction = match found.direction {
         network::Direction::Ingress => Direction::Ingress,
@@ -44,7 +44,7 @@ pub(crate) fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
     })
 }
 
-/// A rule as Neutron takes it.
+/// Converts a rule into the request that creates it.
 pub(crate) fn new_rule(group: &SecurityGroupId, desired: &DesiredRule) -> NewSecurityGroupRule {
     let rule = &desired.rule;
     let (mut remote_group_id, mut remote_ip_prefix, mut remote_address_group_id) =

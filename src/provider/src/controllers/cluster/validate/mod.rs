@@ -1,4 +1,4 @@
-//! Parses an `OpenStackCluster`'s spec, and lists what can't be parsed. The function is pure.
+//! Parses the spec of an `OpenStackCluster` and lists the values that can't be used. The functions are pure.
 
 pub(crate) mod problems;
 mod references;
@@ -29,7 +29,8 @@ use capo_api::v1beta2::{
 use capo_core::MonitorType;
 use capo_core::octavia::MonitorNumbers;
 
-/// The desired cluster, and everything in the spec that can't be used. Each problem stops the changes of its own part.
+/// Returns the desired state and every value of the spec that can't be used. Each such value stops only the changes of
+/// its own part.
 pub(crate) fn read(
     object: &str,
     names: Names,
@@ -76,7 +77,7 @@ fn endpoint(
 ) -> EndpointInputs {
     let given = spec.control_plane_endpoint.clone().unwrap_or_default();
     let mut port = |field: &str, value: Option<i64>| match value {
-        // Go's zero value: not set.
+        // Go writes 0 for a port that is not set.
         None | Some(0) => None,
         Some(number) => {
             let port = u16::try_from(number).ok();
@@ -148,7 +149,7 @@ fn managed_subnet(spec: &SubnetSpec, problems: &mut Problems<'_>) -> (IpNet, Vec
         let field = format!("spec.managedSubnets[0].dnsNameservers[{at}]");
         name_servers.extend(problems.parsed::<IpAddr>(Part::Network, &field, text, AN_ADDRESS));
     }
-    // The default stands in for one that is a problem already.
+    // If the range can't be parsed, that is recorded as a problem, and the default value takes its place.
     (range.unwrap_or_default().trunc(), name_servers)
 }
 
@@ -202,7 +203,7 @@ fn security(
     control_plane_rules.extend(all.clone());
     worker_rules.extend(all);
     DesiredSecurityGroups {
-        // API servers listen on the endpoint's port, and a rule lets clients through to it.
+        // The endpoint's port counts too, because a rule allows clients to connect to it on the API servers.
         complete: !problems.affect(Part::SecurityGroupRules) && !problems.affect(Part::Endpoint),
         allow_all_in_cluster: groups.allow_all_in_cluster_traffic.unwrap_or_default(),
         control_plane_rules,

@@ -1,4 +1,5 @@
-//! Values of the spec that can't be used, with messages that name object, field, what was found and what is allowed.
+//! Values of the spec that can't be used, with messages that contain the object, the field, the value found and the
+//! values allowed.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -7,20 +8,20 @@ use crate::kubernetes::conditions::kind::{
     SECURITY_GROUPS_READY,
 };
 
-/// The part of the cluster that a value belongs to. A value that can't be used stops the changes of this part alone.
+/// The part of the cluster that a value belongs to. A value that can't be used stops only the changes of this part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Network and subnets.
+    /// The network and its subnets.
     Network,
     /// The router.
     Router,
-    /// A rule of the security groups.
+    /// The rules of the security groups.
     SecurityGroupRules,
     /// The load balancer's own network.
     LoadBalancerNetwork,
     /// The load balancer's additional ports.
     AdditionalPorts,
-    /// Who may connect to the load balancer.
+    /// The address ranges that may connect to the load balancer.
     AllowedCidrs,
     /// The endpoint: its port and floating IP.
     Endpoint,
@@ -40,8 +41,8 @@ impl Part {
         }
     }
 
-    /// Whether the value is left out with a warning, as CAPO does, instead of making a condition False: the cluster
-    /// is complete without it.
+    /// Whether the value is ignored with a warning, as in CAPO, and no condition becomes False, because the cluster is
+    /// complete without it.
     pub(crate) fn is_optional(self) -> bool {
         self == Self::AllowedCidrs
     }
@@ -50,9 +51,9 @@ impl Part {
 /// A value of the spec that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// What it belongs to.
+    /// The part that the value belongs to.
     pub part: Part,
-    /// Object, field, what was found, what is allowed.
+    /// The message: object, field, value found, values allowed.
     pub message: String,
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn has_problem(problems: &[Problem], part: Part) -> bool {
     problems.iter().any(|problem| problem.part == part)
 }
 
-/// Collects problems, all of one object.
+/// Collects the problems of one object.
 #[derive(Debug)]
 pub(crate) struct Problems<'a> {
     object: &'a str,
@@ -69,7 +70,7 @@ pub(crate) struct Problems<'a> {
 }
 
 impl<'a> Problems<'a> {
-    /// No problems yet, all of them to be about `object`.
+    /// Creates an empty collection for `object`.
     pub(crate) fn new(object: &'a str) -> Self {
         Self {
             object,
@@ -77,7 +78,7 @@ impl<'a> Problems<'a> {
         }
     }
 
-    /// What was collected.
+    /// Returns the problems that were collected.
     pub(crate) fn found(self) -> Vec<Problem> {
         self.found
     }
@@ -87,7 +88,7 @@ impl<'a> Problems<'a> {
         self.found.iter().any(|problem| problem.part == part)
     }
 
-    /// `field` has a value that can't be used.
+    /// Records that `field` has the value `found`, which can't be used; `right` describes the values allowed.
     pub(crate) fn invalid(&mut self, part: Part, field: &str, found: impl Display, right: &str) {
         self.found.push(Problem {
             part,
@@ -98,7 +99,7 @@ impl<'a> Problems<'a> {
         });
     }
 
-    /// `text` as a `T`; nothing and a problem if it is none.
+    /// Parses `text`. If that fails, records a problem and returns `None`.
     pub(crate) fn parsed<T: FromStr>(
         &mut self,
         part: Part,
@@ -114,9 +115,9 @@ impl<'a> Problems<'a> {
     }
 }
 
-/// What is right for an address.
+/// The description of a valid address.
 pub(crate) const AN_ADDRESS: &str = "an IP address such as 10.6.0.5";
-/// What is right for a range.
+/// The description of a valid address range.
 pub(crate) const A_RANGE: &str = "an address range such as 10.6.0.0/24";
-/// What is right for a port.
+/// The description of a valid port.
 pub(crate) const A_PORT: &str = "a TCP port from 1 to 65535";

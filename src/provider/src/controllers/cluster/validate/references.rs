@@ -1,4 +1,4 @@
-//! Reads how the user points to networks, subnets and routers that exist.
+//! Parses the references of the spec to existing networks, subnets and routers.
 
 use super::problems::{A_RANGE, AN_ADDRESS, Part, Problems};
 use crate::controllers::cluster::desired::{
@@ -7,7 +7,7 @@ use crate::controllers::cluster::desired::{
 use capo_api::v1beta2::{NetworkParam, RouterParam, SubnetParam};
 use capo_openstack::network::{NetworkFilter, RouterFilter, SubnetFilter, TagFilter};
 
-/// A network of the user's.
+/// Parses the reference to an existing network.
 pub(crate) fn network_reference(param: &NetworkParam) -> NetworkReference {
     if let Some(id) = &param.id {
         return Reference::Id(id.clone().into());
@@ -28,7 +28,7 @@ pub(crate) fn network_reference(param: &NetworkParam) -> NetworkReference {
     })
 }
 
-/// A router of the user's.
+/// Parses the reference to an existing router.
 pub(crate) fn router_reference(param: &RouterParam) -> RouterReference {
     if let Some(id) = &param.id {
         return Reference::Id(id.clone().into());
@@ -48,7 +48,7 @@ pub(crate) fn router_reference(param: &RouterParam) -> RouterReference {
     })
 }
 
-/// Subnets of the user's; `field` is their place in the spec.
+/// Parses the references to existing subnets; `field` is their path in the spec.
 pub(crate) fn subnets(
     params: &[SubnetParam],
     field: &str,
@@ -62,7 +62,7 @@ pub(crate) fn subnets(
         .collect()
 }
 
-/// A subnet of the user's; `field` is its place in the spec.
+/// Parses the reference to an existing subnet; `field` is its path in the spec.
 pub(crate) fn subnet(
     param: &SubnetParam,
     field: &str,

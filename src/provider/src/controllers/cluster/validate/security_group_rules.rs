@@ -1,4 +1,4 @@
-//! Reads the user's security group rules.
+//! Parses the user's security group rules.
 
 use super::problems::{Part, Problems};
 use crate::controllers::cluster::{
@@ -14,7 +14,8 @@ use capo_api::v1beta2::{
     ManagedSecurityGroupName, RuleDirection, RuleEtherType, SecurityGroupRuleSpec,
 };
 
-/// Reads a list of rules; `field` is its place in the spec. What can't be read is a problem and left out.
+/// Parses a list of rules; `field` is its path in the spec. A rule that can't be parsed is recorded as a problem and
+/// left out.
 pub(crate) fn read_all(
     field: &str,
     list: &[SecurityGroupRuleSpec],
@@ -80,7 +81,7 @@ fn read(
             return None;
         }
     };
-    // Go's zero value: not set.
+    // Go writes 0 for a port that is not set.
     let port = |port: Option<i64>| {
         port.filter(|port| *port > 0)
             .and_then(|port| u32::try_from(port).ok())

@@ -143,7 +143,7 @@ fn an_odd_value_affects_its_own_part_alone() {
         "the rule that is fine stays"
     );
     assert!(!security.complete, "and none that exists is deleted");
-    // A restriction of which nothing could be parsed is one all the same: the cluster's own ranges alone may connect.
+    // A restriction still applies if none of its ranges could be parsed: only the cluster's own addresses may connect.
     assert_eq!(desired.load_balancer.unwrap().allowed_cidrs, Some(vec![]));
 }
 

@@ -143,7 +143,7 @@ fn a_creation_whose_answer_was_lost_is_waited_for_and_what_it_made_is_used() {
     let later = NOW.checked_add(IN_DOUBT).unwrap();
     let over = PoolPlan::of(&observed, &desired, later);
     assert_eq!(over.claims.len(), 2);
-    // A pool that is being deleted waits for it too.
+    // A pool that is being deleted waits for the creation too.
     observed.claims.clear();
     observed.deleting = true;
     assert_eq!(plan(&observed, &desired).end, PoolEnd::Waits(Vec::new()));

@@ -12,7 +12,7 @@ fn held() -> Gate {
     Gate::held(Reason::MemberPending, message, Timestamp::UNIX_EPOCH)
 }
 
-/// Every kind of gate, and whether it is open.
+/// Gates of every kind, and whether each is open.
 fn gates() -> [(Gate, bool); 4] {
     [
         (open(), true),
@@ -32,7 +32,7 @@ fn finding(gate: &Gate) -> MachineFinding {
     }
 }
 
-/// A Machine whose pre-terminate hook is enough.
+/// A Machine of a version for which the pre-terminate hook is enough.
 fn owning_machine(deleting: bool, hooked: bool) -> OwningMachine {
     let wanted = Hooks::wanted(Some("v1.34.0"));
     OwningMachine {
@@ -99,7 +99,7 @@ fn observing_never_holds_and_off_takes_hooks_away() {
         assert_eq!(admission(&inputs), Ok(()));
         assert_eq!(hook(&inputs), HookChange::Keep);
         assert_eq!(may_delete_server(&inputs), Ok(()));
-        // Nor does a load balancer that was not read yet.
+        // A load balancer that was not read yet does not hold the deletion either.
         inputs.finding = None;
         assert_eq!(may_delete_server(&inputs), Ok(()));
         inputs.finding = Some(&held);
@@ -133,7 +133,7 @@ fn the_hook_through_its_life() {
         (true, true, Some(&not_asked), Keep),
         (true, true, Some(&held), Keep),
         (true, true, Some(&open), Release(Hooks::default())),
-        // A user took it off: not put back.
+        // A user removed the hook, so it is not put back.
         (false, true, Some(&held), Keep),
         (false, true, None, Keep),
     ];
@@ -157,9 +157,9 @@ fn a_machine_carries_the_hooks_that_its_version_needs() {
         (Hooks::default(), both, false, HookChange::Put(both)),
         (late, both, false, HookChange::Put(both)),
         (both, both, false, HookChange::Keep),
-        // Updated in place.
+        // The version was changed by an update in place.
         (both, late, false, HookChange::Put(late)),
-        // A machine that is being deleted gets no hook back that a user removed.
+        // If a user removed a hook from a machine that is being deleted, it is not put back.
         (late, both, true, HookChange::Keep),
         (Hooks::default(), both, true, HookChange::Keep),
     ] {
@@ -193,7 +193,7 @@ fn a_release_before_the_drain_leaves_the_hook_after_it() {
             false,
             HookChange::Release(Hooks::default()),
         ),
-        // The drain is under way, or is being repeated.
+        // The drain is under way or is being repeated.
         (late, None, false, HookChange::Keep),
         (late, None, true, HookChange::Release(Hooks::default())),
     ] {
@@ -217,7 +217,7 @@ fn a_cluster_that_goes_waits_for_nothing() {
     inputs.machine = Some(owning_machine(true, true));
     assert_eq!(hook(&inputs), HookChange::Remove);
     assert_eq!(may_delete_server(&inputs), Ok(()));
-    // Nor is a hook put on a Machine that will be deleted in a moment.
+    // No hook is put on a Machine that will be deleted in a moment.
     inputs.machine = Some(owning_machine(false, false));
     assert_eq!(hook(&inputs), HookChange::Keep);
 }

@@ -1,4 +1,4 @@
-//! What a pass does about the floating IP that a server gets from a pool. Pure: what was read goes in, an enum comes out.
+//! Decides what a pass does about the floating IP that a server gets from a pool. The functions are pure.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ pub(super) enum ClaimPlan {
     UnusableAddress { answer: String, text: String },
 }
 
-/// Decides on the claim of the server, and on the `IPAddress` that it names.
+/// Decides what to do about the claim of the server and the `IPAddress` that it names.
 pub(super) fn claim_plan(claim: Option<&IPAddressClaim>, address: Option<&IPAddress>) -> ClaimPlan {
     let Some(claim) = claim else {
         return ClaimPlan::Create;
@@ -40,26 +40,27 @@ pub(super) fn claim_plan(claim: Option<&IPAddressClaim>, address: Option<&IPAddr
     }
 }
 
-/// Whether Nova shows the address on the server, so that nothing has to be read or done.
+/// Whether Nova shows the address on the server, so that no request is needed.
 pub(super) fn is_shown(server: &Server, ip: IpAddr) -> bool {
     let mut shown = server.addresses.values().flatten();
     shown.any(|seen| seen.address == Some(ip))
 }
 
-/// What to do about a floating IP that is to be on one of the ports of a server.
+/// What to do about a floating IP that should be on one of the ports of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AttachmentPlan {
-    /// No floating IP has the address any more.
+    /// No floating IP has the address.
     Gone,
     /// The floating IP is on one of the ports already.
     Attached,
-    /// The floating IP is on this port, which is not the server's.
+    /// The floating IP is on this port, which does not belong to the server.
     OnAnotherPort(PortId),
-    /// This floating IP is on no port and is put on one of the server's.
+    /// This floating IP is on no port. It is put on one of the server's ports.
     Attach(FloatingIpId),
 }
 
-/// Decides on the floating IPs `found` by their address. One of our own project goes before those of other projects.
+/// Decides what to do about the floating IPs `found` by their address. One in the credentials' project takes
+/// precedence.
 pub(super) fn attachment_plan(
     found: Vec<FloatingIp>,
     project: &ProjectId,

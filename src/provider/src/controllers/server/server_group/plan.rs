@@ -1,4 +1,4 @@
-//! What a pass does about the server group that its object names. Pure: what was read goes in, an enum comes out.
+//! Decides what a pass does about the server group that its object names. The functions are pure.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use capo_api::v1alpha1::{NamedServerGroup, OpenStackServer};
 use capo_core::ids::ServerGroupId;
 use capo_openstack::compute::{ServerGroup, ServerStatus};
 
-/// What to do about the group in which a server is created.
+/// What to do about the server group for a new server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ServerGroupPlan {
-    /// No group has the name and the policy.
+    /// No group has the name and the policy, so one is created.
     Create,
     /// The server is created in this group.
     Use(ServerGroupId),
 }
 
-/// Decides on all groups of the project. Of several that match, the one with most servers is used, because the others are
-/// deleted with the last server.
+/// Decides what to do, from all groups of the project. If several match, the one with the most servers is used, because
+/// the other ones are deleted with the last server.
 pub(super) fn server_group_plan(
     all: Vec<ServerGroup>,
     wanted: &NamedServerGroup,
@@ -33,23 +33,24 @@ pub(super) fn server_group_plan(
     })
 }
 
-/// The groups of the wanted name and policy.
+/// The groups that have the wanted name and policy.
 pub(super) fn matching(mut all: Vec<ServerGroup>, wanted: &NamedServerGroup) -> Vec<ServerGroup> {
     let policy = wanted.policy.as_str();
     all.retain(|it| it.name == wanted.name && it.policies.iter().any(|it| it == policy));
     all
 }
 
-/// What the deletion of an object does about the groups of the name and policy that it names.
+/// What the deletion of an object does about the groups with the name and policy that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerGroupDeletionPlan {
-    /// Another object needs a group of this name.
+    /// Another object still needs a group of this name.
     Keep,
-    /// No other object needs one. Each group in which no server exists is deleted.
+    /// No other object needs a group of this name. Each such group in which no server exists is deleted.
     DeleteUnused,
 }
 
-/// Decides on the objects that name the group, among which is the one with `own_uid` that is being deleted.
+/// Decides from the objects that name the group. One of them is the object that is being deleted, with the UID
+/// `own_uid`.
 pub(super) fn server_group_deletion_plan(
     naming: &[Arc<OpenStackServer>],
     own_uid: Option<&str>,
@@ -64,8 +65,8 @@ pub(super) fn server_group_deletion_plan(
     }
 }
 
-/// Whether a member of a group keeps it from being deleted. A group still shows members that are deleted softly, and for a
-/// while those that do not exist any more, which have no status.
+/// Whether a member of a group keeps the group from being deleted. A group also contains servers that are soft-deleted,
+/// and for a while servers that do not exist any more, which have no status.
 pub(super) fn is_in_use_by(member: Option<&ServerStatus>) -> bool {
     !matches!(
         member,
@@ -130,7 +131,7 @@ mod tests {
         for (naming, expected) in [
             (vec![], DeleteUnused),
             (vec![object("own", true)], DeleteUnused),
-            // The store may still show the object as it was before its deletion.
+            // The store may still show the object without its deletion timestamp.
             (vec![object("own", false)], DeleteUnused),
             (
                 vec![object("own", true), object("other", true)],
