@@ -28,7 +28,8 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
     let before = stage.cloud.control().last_call();
     stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
     create(&stage, "m1").await;
-    until_held(&stage, "m1", "MemberPending", &["PENDING_CREATE"]).await;
+    let profile = "PENDING_CREATE (provider profile amphorav2)";
+    until_held(&stage, "m1", "MemberPending", &[profile]).await;
     // With another provider the operation would count as lost by now.
     let held = stage.cloud.control().last_call();
     until("three more reads", async || {

@@ -191,46 +191,7 @@ fn observe_members(
     provider: &'static str,
     effects: &mut Vec<Effect>,
 ) -> bool {
-    let mut changed = port.members.len() != read.len()
-        || port
-            .members
-            .iter()
-            .zip(read)
-            .any(|(known, read)| known.id != read.id);
-    if changed {
-        let mut old = std::mem::take(&mut port.members);
-        for read in read {
-            let known = old.iter().position(|known| known.id == read.id);
-            let member = if let Some(index) = known {
-                old.swap_remove(index)
-            } else {
-                transition(
-                    effects,
-                    provider,
-                    MemberStatus::Missing,
-                    MemberStatus::from(&read.provisioning_status),
-                );
-                let ahead = port
-                    .details_ahead
-                    .iter()
-                    .position(|detail| detail.id == read.id);
-                new_member(
-                    read,
-                    ahead.map(|index| port.details_ahead.swap_remove(index)),
-                    began,
-                )
-            };
-            port.members.push(member);
-        }
-        for gone in old {
-            transition(
-                effects,
-                provider,
-                MemberStatus::from(&gone.provisioning),
-                MemberStatus::Missing,
-            );
-        }
-    }
+    let mut changed = replace_members(port, read, began, provider, effects);
     for (member, read) in port.members.iter_mut().zip(read) {
         if member.name != read.name
             || member.address != read.address
@@ -252,42 +213,14 @@ fn observe_members(
             member.since = began;
         }
         member.operating = read.operating_status.clone();
-        member.active_reads = if member.provisioning == ProvisioningStatus::Active {
-            member.active_reads.saturating_add(1).min(2)
-        } else {
-            0
-        };
-        member
-            .lost
-            .record(free && member.provisioning.is_pending(), began.instant);
-        // While an operation is under way, the read shows the state before it.
-        if member.operating == OperatingStatus::Online
-            && member.provisioning == ProvisioningStatus::Active
-        {
-            let run = member.online.get_or_insert(OnlineRun {
-                first: began.instant,
-                last: began.instant,
-                reads: 0,
-            });
-            run.last = began.instant;
-            run.reads = run.reads.saturating_add(1);
-        } else {
-            member.online = None;
-        }
-        let is_down = matches!(
-            member.operating,
-            OperatingStatus::Error | OperatingStatus::Offline
-        );
-        member.down.record(is_down, began.instant);
+        observe_member(member, free, began);
         let is_left_over = matches!(member.owner, Owner::Gone | Owner::NameOnly);
         member.ownerless_reads = if is_left_over && !changed {
             member.ownerless_reads.saturating_add(1)
         } else {
             0
         };
-        if member.detail.is_none() {
-            port.members_due = true;
-        }
+        port.members_due |= member.detail.is_none();
     }
     port.details_ahead.truncate(8);
     let online = port
@@ -297,6 +230,84 @@ fn observe_members(
     let none_online = !online && State::monitor_is_usable(port);
     port.none_online.record(none_online, began.instant);
     changed
+}
+
+/// Keeps the members that were read again, adds new ones, and drops those that are gone. Returns whether any came, went or
+/// changed its place.
+fn replace_members(
+    port: &mut Port,
+    read: &[TreeMember],
+    began: Stamp,
+    provider: &'static str,
+    effects: &mut Vec<Effect>,
+) -> bool {
+    let before = port.members.iter().map(|member| &member.id);
+    if before.eq(read.iter().map(|member| &member.id)) {
+        return false;
+    }
+    let mut old = std::mem::take(&mut port.members);
+    for read in read {
+        let known = old.iter().position(|known| known.id == read.id);
+        let member = if let Some(index) = known {
+            old.swap_remove(index)
+        } else {
+            transition(
+                effects,
+                provider,
+                MemberStatus::Missing,
+                MemberStatus::from(&read.provisioning_status),
+            );
+            let ahead = port
+                .details_ahead
+                .iter()
+                .position(|detail| detail.id == read.id);
+            new_member(
+                read,
+                ahead.map(|index| port.details_ahead.swap_remove(index)),
+                began,
+            )
+        };
+        port.members.push(member);
+    }
+    for gone in old {
+        transition(
+            effects,
+            provider,
+            MemberStatus::from(&gone.provisioning),
+            MemberStatus::Missing,
+        );
+    }
+    true
+}
+
+/// Records for how long a member has been ACTIVE, PENDING, ONLINE or down, by what was just read of it.
+fn observe_member(member: &mut Member, free: bool, began: Stamp) {
+    let is_active = member.provisioning == ProvisioningStatus::Active;
+    member.active_reads = if is_active {
+        member.active_reads.saturating_add(1).min(2)
+    } else {
+        0
+    };
+    member
+        .lost
+        .record(free && member.provisioning.is_pending(), began.instant);
+    // While an operation is under way, the read shows the state before it.
+    if is_active && member.operating == OperatingStatus::Online {
+        let run = member.online.get_or_insert(OnlineRun {
+            first: began.instant,
+            last: began.instant,
+            reads: 0,
+        });
+        run.last = began.instant;
+        run.reads = run.reads.saturating_add(1);
+    } else {
+        member.online = None;
+    }
+    let is_down = matches!(
+        member.operating,
+        OperatingStatus::Error | OperatingStatus::Offline
+    );
+    member.down.record(is_down, began.instant);
 }
 
 fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> Member {

@@ -137,39 +137,43 @@ pub(crate) fn accepted(
                     }
                 }
             }
-            let Some(slot) = slot_mut(state, machine, *port) else {
-                return;
-            };
-            slot.refusal = None;
-            slot.failures = 0;
-            match operation {
-                Operation::Create | Operation::Replace => {
-                    slot.posted = Some((sent, *operation));
-                    if *operation == Operation::Create {
-                        // The attempts that were counted until now were refusals. A replacement counts as one more repair.
-                        slot.attempts = Attempts::default();
-                    }
-                    slot.deleted = None;
-                    slot.deletions = 0;
-                    slot.put_tried = false;
-                    slot.absent_reads = 0;
-                }
-                Operation::Delete => {
-                    slot.deleted = Some(sent);
-                    slot.deletions = slot.deletions.saturating_add(1);
-                    slot.attempts.made(now.instant);
-                }
-                Operation::Repair => {
-                    slot.put_tried = true;
-                    slot.attempts.made(now.instant);
-                }
-                Operation::Restore => {
-                    slot.deleted = None;
-                    slot.attempts.made(now.instant);
-                }
-                Operation::Drain | Operation::Enable => {}
+            if let Some(slot) = slot_mut(state, machine, *port) {
+                member_accepted(slot, *operation, sent, now);
             }
         }
+    }
+}
+
+/// Takes note of a write to the machine's member that Octavia accepted.
+fn member_accepted(slot: &mut Slot, operation: Operation, sent: std::time::Instant, now: &Now) {
+    slot.refusal = None;
+    slot.failures = 0;
+    match operation {
+        Operation::Create | Operation::Replace => {
+            slot.posted = Some((sent, operation));
+            if operation == Operation::Create {
+                // The attempts that were counted until now were refusals. A replacement counts as one more repair.
+                slot.attempts = Attempts::default();
+            }
+            slot.deleted = None;
+            slot.deletions = 0;
+            slot.put_tried = false;
+            slot.absent_reads = 0;
+        }
+        Operation::Delete => {
+            slot.deleted = Some(sent);
+            slot.deletions = slot.deletions.saturating_add(1);
+            slot.attempts.made(now.instant);
+        }
+        Operation::Repair => {
+            slot.put_tried = true;
+            slot.attempts.made(now.instant);
+        }
+        Operation::Restore => {
+            slot.deleted = None;
+            slot.attempts.made(now.instant);
+        }
+        Operation::Drain | Operation::Enable => {}
     }
 }
 

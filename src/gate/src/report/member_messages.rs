@@ -9,10 +9,12 @@ use crate::{
         state::State,
     },
 };
-use capo_core::ObjectName;
+use capo_core::{ObjectName, Provider};
 
 /// A member's class as a sentence.
-pub(crate) fn member_class(port: u16, class: Class) -> String {
+/// While Octavia works on the member, the sentence names the provider, because it decides how long an operation is waited
+/// for.
+pub(crate) fn member_class(port: u16, class: Class, provider: Provider) -> String {
     let text = match class {
         Class::Missing => "does not exist yet",
         Class::PendingCreate => "is PENDING_CREATE",
@@ -24,7 +26,13 @@ pub(crate) fn member_class(port: u16, class: Class) -> String {
         Class::Foreign => "is ambiguous: a member of another name has its address",
         Class::Unknown => "has a status that capo-rs does not know",
     };
-    format!("Its member on port {port} {text}")
+    let profile = match class {
+        Class::PendingCreate | Class::PendingUpdate | Class::PendingDelete | Class::Orphaned => {
+            format!(" (provider profile {})", provider.label())
+        }
+        _ => String::new(),
+    };
+    format!("Its member on port {port} {text}{profile}")
 }
 
 /// Which other member has the machine's address, or its name and address, as a sentence.
@@ -39,7 +47,7 @@ pub(crate) fn foreign(state: &State, machine: &Machine, number: u16) -> String {
             Some((port, slot, member))
         });
     let Some((port, slot, member)) = found else {
-        return member_class(number, Class::Foreign);
+        return member_class(number, Class::Foreign, state.provider);
     };
     if slot.has_duplicates {
         return format!(
@@ -90,7 +98,7 @@ pub(crate) fn machines_in(state: &State, port: u16, class: Class) -> String {
         })
         .map(|(name, _)| name.name.as_str())
         .collect();
-    let text = member_class(port, class);
+    let text = member_class(port, class, state.provider);
     format!("{}: {text}", names.join(", "))
 }
 

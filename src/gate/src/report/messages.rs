@@ -152,7 +152,7 @@ pub(crate) fn cause(
         GateCause::NoneServes => "No member serves the endpoint's port".to_owned(),
         GateCause::Member(port, class) => match machine {
             Some((_, machine)) if class == Class::Foreign => foreign(state, machine, port),
-            Some(_) => member_class(port, class),
+            Some(_) => member_class(port, class, state.provider),
             None => machines_in(state, port, class),
         },
         GateCause::Refused(port, _) => refusals(state, machine.map(|(name, _)| name), port),

@@ -1,7 +1,7 @@
 //! Makes the findings from a state, for controllers, metrics and the command line. Their texts contain no counters and no
 //! ages, so that they do not change while nothing else changes.
 
-mod member_messages;
+pub(crate) mod member_messages;
 mod messages;
 
 use std::time::Duration;
@@ -261,7 +261,7 @@ fn expected_member(
     let leaving = serving::is_leaving(machine);
     let message = match class {
         _ if leaving || machine.want.address.is_none() => String::new(),
-        Class::Foreign => member_messages::member_class(port.number, class),
+        Class::Foreign => member_messages::member_class(port.number, class, state.provider),
         _ => slot.and_then(|slot| slot.refusal.as_ref()).map_or_else(
             || "It does not exist yet".to_owned(),
             |refusal| format!("Octavia did not create it: {}", refusal.message),

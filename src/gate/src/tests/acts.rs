@@ -25,6 +25,9 @@ pub(crate) enum Act {
     Delete(u8),
     OutOfBand(u8),
     TakeHook(u8),
+    /// Cluster API drains the Node of a machine that waits for its release, and comes back to the hook after that many
+    /// seconds.
+    Drain(u8, u64),
     ServerDown(u8),
     Bypass(u8),
     Pause,
@@ -104,6 +107,7 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         3 => who.clone().prop_map(Act::Delete),
         1 => who.clone().prop_map(Act::OutOfBand),
         1 => who.clone().prop_map(Act::TakeHook),
+        1 => (who.clone(), 1_u64..4_000).prop_map(|(index, seconds)| Act::Drain(index, seconds)),
         1 => who.clone().prop_map(Act::ServerDown),
         1 => who.clone().prop_map(Act::Bypass),
         1 => Just(Act::Pause),
@@ -170,6 +174,15 @@ pub(crate) fn play(world: &mut World, act: Act) {
                 // The API server goes on running until the control plane provider removes its etcd member.
                 world.later(Duration::from_mins(2), Todo::Unhook(name));
             }
+        }
+        Act::Drain(index, seconds) => {
+            let name = machine_name(index);
+            world.change(&name, |want| {
+                if let Deletion::AtHook { since } = want.deletion {
+                    want.deletion = Deletion::BeforeHook { since };
+                }
+            });
+            world.later(Duration::from_secs(seconds), Todo::EndDrain(name));
         }
         Act::ServerDown(index) => {
             world.fall(address(index));

@@ -192,6 +192,11 @@ impl World {
                     want.server.down_since = down.then_some(first);
                 });
             }
+            Todo::EndDrain(name) => self.change(&name, |want| {
+                if let Deletion::BeforeHook { since } = want.deletion {
+                    want.deletion = Deletion::AtHook { since };
+                }
+            }),
             Todo::Unhook(name) => {
                 let node = self.nodes.get(&name).filter(|node| {
                     !node.gone

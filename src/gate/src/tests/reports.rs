@@ -10,17 +10,18 @@ use crate::{
         desired::Deletion,
         evidence::{Lack, Others},
         findings::{Findings, MachineFinding, MemberFinding},
-        member::{JOINING, Owner},
+        member::{Class, JOINING, Owner},
         state::State,
     },
-    report::report,
+    report::{member_messages::member_class, report},
     tests::{
         pair::{STEP, UNHOOKED, ago, lose, machine, member, state, weigh},
         world::machine_name,
     },
 };
 use capo_core::{
-    ConditionStatus, FailureClass, GateMode, Lookup, MemberStatus, ProvisioningStatus, Reason,
+    ConditionStatus, FailureClass, GateMode, Lookup, MemberStatus, Provider, ProvisioningStatus,
+    Reason,
 };
 
 /// A change of what is known.
@@ -48,6 +49,43 @@ fn pends(state: &mut State, now: &Now, span: Duration) {
     let member = member(state, 1, 1);
     member.provisioning = ProvisioningStatus::PendingUpdate;
     member.since.instant = ago(now, span);
+}
+
+/// Providers differ in how long a lost operation is waited for.
+#[test]
+fn the_provider_is_named_while_octavia_works_on_a_member() {
+    let cases = [
+        (Class::Missing, "does not exist yet"),
+        (
+            Class::PendingCreate,
+            "is PENDING_CREATE (provider profile amphorav2)",
+        ),
+        (
+            Class::PendingUpdate,
+            "is PENDING_UPDATE (provider profile amphorav2)",
+        ),
+        (
+            Class::PendingDelete,
+            "is PENDING_DELETE (provider profile amphorav2)",
+        ),
+        (Class::Active, "is ACTIVE"),
+        (Class::Error, "is in ERROR; capo-rs repairs it"),
+        (
+            Class::Orphaned,
+            "is PENDING though the load balancer is ACTIVE; capo-rs repairs it (provider profile amphorav2)",
+        ),
+        (
+            Class::Foreign,
+            "is ambiguous: a member of another name has its address",
+        ),
+        (Class::Unknown, "has a status that capo-rs does not know"),
+    ];
+    for (class, text) in cases {
+        assert_eq!(
+            member_class(8132, class, Provider::AmphoraV2),
+            format!("Its member on port 8132 {text}")
+        );
+    }
 }
 
 #[test]

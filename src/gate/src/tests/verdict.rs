@@ -171,7 +171,8 @@ fn the_most_telling_ground_comes_first() {
 
 #[test]
 fn some_grounds_count_at_once_and_others_after_a_while() {
-    let warn = state().0.settings.warn_after;
+    let settings = state().0.settings;
+    let warn = settings.warn_after;
     let counts = |age: Option<Duration>, change: &dyn Fn(&mut State)| {
         let found = shown(|state, now| {
             state.balancer.unsettled_since = age.map(|age| ago(now, age));
@@ -213,7 +214,9 @@ fn some_grounds_count_at_once_and_others_after_a_while() {
         &|state| member(state, 1, 1).provisioning = ProvisioningStatus::PendingDelete,
     ];
     for (case, change) in never.iter().enumerate() {
-        assert!(!counts(Some(warn), change), "case {case}");
+        for since in [warn, settings.alert_after, settings.stuck_after] {
+            assert!(!counts(Some(since), change), "case {case}");
+        }
     }
     let later: [&dyn Fn(&mut State); 3] = [
         &|state| {

@@ -146,6 +146,7 @@ pub(crate) enum Todo {
     HandOver(ObjectName),
     Admit(ObjectName),
     ReadServer(ObjectName),
+    EndDrain(ObjectName),
     Unhook(ObjectName),
     Finish(ObjectName),
 }

@@ -39,6 +39,33 @@ fn the_member_is_created_again_when_no_other_one_serves_any_more() {
     assert_eq!(member_of(&world, 1), None);
 }
 
+/// A release before the drain removes the members before the Node is drained, which may take hours.
+#[test]
+fn the_member_is_created_again_during_a_drain_when_no_other_one_serves_any_more() {
+    let mut world = world(2);
+    world.controllers = false;
+    let since = world.present().wall;
+    world.delete(&machine_name(1));
+    run_with_reads_of_servers(&mut world, seconds(60));
+    assert!(world.findings.machines[&machine_name(1)].release.is_open());
+    world.change(&machine_name(1), |want| {
+        want.deletion = Deletion::BeforeHook { since };
+    });
+    run_with_reads_of_servers(&mut world, seconds(3_600));
+    assert_eq!(member_of(&world, 1), None);
+    world.fall(address(2));
+    run_with_reads_of_servers(&mut world, seconds(180));
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
+    assert!(world.model.members().all(|member| member.admin_up));
+    // The drain ends while no other machine serves, so the hook after it stays.
+    world.change(&machine_name(1), |want| {
+        want.deletion = Deletion::AtHook { since };
+    });
+    run_with_reads_of_servers(&mut world, seconds(180));
+    assert!(!world.findings.machines[&machine_name(1)].release.is_open());
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
+}
+
 #[test]
 fn the_member_is_enabled_though_octavia_still_shows_one_whose_server_is_down() {
     let mut world = released();
