@@ -10,8 +10,8 @@ use crate::{
     controllers::{Context, Outcome},
     kubernetes::conditions::kind,
     reconcile::{
-        is_paused_or_moved, related_objects::cached_or_read, server_observation::Observation,
-        start::Start,
+        deletion_hooks::holding_machine, is_paused_or_moved, related_objects::cached_or_read,
+        server_observation::Observation, start::Start,
     },
 };
 use capo_api::v1beta2::OpenStackMachine;
@@ -38,7 +38,7 @@ pub(in crate::controllers) fn pass(
 /// Returns `Ok` if the server of the machine `name` may be deleted. This is asked by the server controller, because an
 /// `OpenStackServer` can be deleted alone, or by a foreground deletion that does not wait for the machine. A machine
 /// that is absent from the store is read from the API server, because only a machine that does not exist opens this
-/// gate.
+/// gate, and only if no hook on its Machine protects its members: a user may have removed the machine's finalizer.
 pub(in crate::controllers) fn ensure_server_may_be_deleted<'a>(
     name: &'a ObjectName,
     context: &'a Context,
@@ -49,7 +49,10 @@ pub(in crate::controllers) fn ensure_server_may_be_deleted<'a>(
             .await
             .map_err(|error| kubernetes_failed("Reading the OpenStackMachine", &error))?;
         let Some(object) = found else {
-            return Ok(());
+            return match holding_machine(context, name) {
+                Some(machine) => Err(held_by_hooks(&name.name, &machine.name_any())),
+                None => Ok(()),
+            };
         };
         let mut pass = Pass::of(object, context).await?;
         pass.publish_desired();
@@ -57,6 +60,14 @@ pub(in crate::controllers) fn ensure_server_may_be_deleted<'a>(
             .map_err(|hold| waiting(hold.reason, &hold.message))
     }
     .boxed()
+}
+
+fn held_by_hooks(openstack_machine: &str, machine: &str) -> StepError {
+    let message = format!(
+        "OpenStackMachine {openstack_machine} does not exist any more, but the deletion hooks on Machine {machine} still \
+         protect its load balancer members"
+    );
+    waiting(Reason::NoOtherMemberServing, &message)
 }
 
 pub(super) struct Pass<'a> {

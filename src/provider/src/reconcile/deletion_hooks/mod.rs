@@ -12,7 +12,7 @@ mod progress;
 mod release_all;
 
 pub(crate) use change::{HookChange, apply};
-pub(crate) use orphaned::release_orphaned;
+pub(crate) use orphaned::{holding_machine, release_orphaned};
 pub(crate) use progress::deletion;
 pub use release_all::{Released, release_all};
 

@@ -79,6 +79,23 @@ pub(crate) async fn release_orphaned(
     }
 }
 
+/// The Machine on this `OpenStackMachine`, which does not exist any more, if hooks on the Machine still protect its
+/// member.
+pub(crate) fn holding_machine(
+    context: &SharedContext,
+    openstack_machine: &ObjectName,
+) -> Option<Arc<Machine>> {
+    let is_holding = |machine: &&Arc<Machine>| {
+        machine.namespace().unwrap_or_default() == openstack_machine.namespace
+            && machine.is_on(&openstack_machine.name)
+            && Hooks::on(&machine.metadata).any()
+    };
+    let machines = context.stores.machines.state();
+    (context.tracker.settings().mode == GateMode::Enforce)
+        .then(|| machines.iter().find(is_holding).cloned())
+        .flatten()
+}
+
 async fn is_absent(context: &SharedContext, namespace: &str, name: &str) -> bool {
     let key = ObjectRef::new(name).within(namespace);
     if context.stores.openstack_machines.get(&key).is_some() {
