@@ -44,6 +44,14 @@ pub struct FloatingIp {
     pub tags: Vec<String>,
 }
 
+impl FloatingIp {
+    /// The external address, or the id if there is no address. Messages name the floating IP by it.
+    pub fn address_or_id(&self) -> String {
+        self.floating_ip_address
+            .map_or_else(|| self.id.to_string(), |address| address.to_string())
+    }
+}
+
 /// The floating IPs to list: those that match every field which is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FloatingIpFilter {

@@ -182,7 +182,7 @@ impl Pass<'_> {
             .await?;
         self.event(
             Verb::Create,
-            &format!("Allocated floating IP {}", address_or_id(&fip)),
+            &format!("Allocated floating IP {}", fip.address_or_id()),
         );
         Ok(fip)
     }
@@ -213,7 +213,7 @@ impl Pass<'_> {
             .replace_tags(Tagged::FloatingIp(&fip.id), &tags, Priority::Settling)
             .await
             .map_err(|e| {
-                let doing = format!("Tagging floating IP {}", address_or_id(fip));
+                let doing = format!("Tagging floating IP {}", fip.address_or_id());
                 openstack(Reason::OpenStackError, &doing, &e)
             })
     }
@@ -334,10 +334,4 @@ impl Pass<'_> {
         let events = &self.context.events;
         events.changed(&about, verb, CloudObject::FloatingIp, note);
     }
-}
-
-/// The address of a floating IP, or its id if it has no address.
-fn address_or_id(fip: &FloatingIp) -> String {
-    fip.floating_ip_address
-        .map_or_else(|| fip.id.to_string(), |address| address.to_string())
 }

@@ -62,7 +62,7 @@ pub(crate) async fn ensure(
                 Reason::FloatingIPError,
                 format!(
                     "Floating IP {} is on port {port}; it is put on the bastion once it is on no port",
-                    floating_ips::shown(&fip)
+                    fip.address_or_id()
                 ),
             ));
         }
@@ -139,7 +139,7 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
     if fip.description == context.desired.names.description() {
         return delete(context, fip).await;
     }
-    let shown = floating_ips::shown(fip);
+    let shown = fip.address_or_id();
     context
         .cloud
         .associate_floating_ip(&fip.id, None, Priority::Settling)
@@ -190,7 +190,7 @@ pub(crate) async fn give_back(
 }
 
 async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
-    let shown = floating_ips::shown(fip);
+    let shown = fip.address_or_id();
     let answer = context
         .cloud
         .delete_floating_ip(&fip.id, Priority::Settling)

@@ -110,7 +110,7 @@ async fn delete_floating_ip(
         .cloud
         .delete_floating_ip(&fip.id, Priority::Settling)
         .await;
-    let shown = floating_ip::shown(&fip);
+    let shown = fip.address_or_id();
     context
         .deleted(CloudObject::FloatingIp, &shown, fip.id.as_str(), answer)
         .map_err(|error| {

@@ -109,7 +109,7 @@ pub(crate) async fn ensure(
             associate(context, &fip, &port, Purpose::LoadBalancer).await?
         }
         FloatingIpPlan::Occupied { fip, port } => {
-            let shown = shown(&fip);
+            let shown = fip.address_or_id();
             return Err(StepError::refused(
                 API_ENDPOINT_READY,
                 Reason::FloatingIPError,
@@ -153,7 +153,7 @@ async fn warn_if_elsewhere(
         "OpenStackCluster {}: spec.controlPlaneEndpoint.host {host} leads to {}, but the API server's floating IP is {}",
         context.desired.object,
         named.join(", "),
-        shown(fip)
+        fip.address_or_id()
     );
     let reason = Reason::APIEndpointConfigFailed;
     let events = context.events;
@@ -189,7 +189,7 @@ async fn by_name(
     }
     let found = left_over(context, place.external).await?;
     let shown = match &found {
-        Some(fip) => format!("floating IP {}", shown(fip)),
+        Some(fip) => format!("floating IP {}", fip.address_or_id()),
         None => "a new floating IP".to_owned(),
     };
     let note = format!(
@@ -315,7 +315,7 @@ pub(crate) async fn associate(
     port: &PortId,
     purpose: Purpose,
 ) -> StepResult<FloatingIp> {
-    let shown = shown(fip);
+    let shown = fip.address_or_id();
     let doing = format!("Putting floating IP {shown} on the {}", purpose.target());
     let updated = context
         .cloud
@@ -363,12 +363,10 @@ pub(crate) async fn create(
             context.failed(Verb::Create, CloudObject::FloatingIp, &name, e);
         })
         .map_err(|e| failed(&doing, &e))?;
-    context.created(CloudObject::FloatingIp, &shown(&fip), fip.id.as_str());
+    context.created(
+        CloudObject::FloatingIp,
+        &fip.address_or_id(),
+        fip.id.as_str(),
+    );
     Ok(fip)
-}
-
-/// The address of the floating IP, or its id if it has no address.
-pub(crate) fn shown(fip: &FloatingIp) -> String {
-    fip.floating_ip_address
-        .map_or_else(|| fip.id.to_string(), |address| address.to_string())
 }

@@ -1,6 +1,6 @@
 //! Releases the API server's floating IPs when a cluster is deleted.
 
-use super::{described_as_ours, failed, on_port, plan, shown};
+use super::{described_as_ours, failed, on_port, plan};
 use crate::controllers::cluster::step_context::StepContext;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::StepResult;
@@ -24,7 +24,7 @@ pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&PortId>) -> 
     for fip in ours {
         let description = context.desired.names.description();
         let given = !plan::is_ours(&fip, context.desired.floating_ip, &description);
-        let address = shown(&fip);
+        let address = fip.address_or_id();
         let done = if given && fip.port_id.is_none() {
             continue;
         } else if given {

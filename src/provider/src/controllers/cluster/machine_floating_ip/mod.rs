@@ -51,7 +51,7 @@ pub(crate) async fn reconcile(
     fip: FloatingIp,
 ) -> StepResult<()> {
     let Carriers { all, asked } = carriers(pass, &facts.machines);
-    let shown = floating_ips::shown(&fip);
+    let shown = fip.address_or_id();
     let Some(holder) = holder(pass, context, &fip, &all).await? else {
         return Err(StepError::wait(
             API_ENDPOINT_READY,
@@ -268,7 +268,7 @@ async fn put(
             Reason::FloatingIPError,
             format!(
                 "Floating IP {} was moved by another client a moment ago",
-                floating_ips::shown(fip)
+                fip.address_or_id()
             ),
             SOON,
         ));
