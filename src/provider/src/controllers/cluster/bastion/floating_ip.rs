@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::controllers::cluster::{
-    floating_ip::{self as floating_ips, Purpose, plan::FloatingIpPlan},
+    floating_ip::{self as floating_ips, Place, Purpose, plan::fits},
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::BASTION_READY;
@@ -13,7 +13,7 @@ use capo_core::{
     Priority, Reason,
     ids::{NetworkId, PortId},
 };
-use capo_openstack::network::{FloatingIp, Tagged};
+use capo_openstack::network::FloatingIp;
 
 /// Which floating IP the bastion should have.
 #[derive(Debug, Clone, Copy)]
@@ -39,9 +39,7 @@ pub(crate) async fn ensure(
     let port = desired.port;
     let present = floating_ips::on_port(context, port).await.map_err(shown)?;
     let found = match present {
-        Some(fip) if desired.given.is_none() || fip.floating_ip_address == desired.given => {
-            Some(fip)
-        }
+        Some(fip) if fits(&fip, desired.given) => Some(fip),
         present => {
             if let Some(other) = present {
                 take_off(context, &other).await?;
@@ -49,41 +47,15 @@ pub(crate) async fn ensure(
             find(context, desired).await.map_err(shown)?
         }
     };
-    let fip = match floating_ips::plan::plan(found, Some(port)) {
-        FloatingIpPlan::Use(fip) => fip,
-        FloatingIpPlan::Associate { fip, port } => {
-            floating_ips::associate(context, &fip, &port, Purpose::Bastion)
-                .await
-                .map_err(shown)?
-        }
-        FloatingIpPlan::Occupied { fip, port } => {
-            return Err(StepError::refused(
-                BASTION_READY,
-                Reason::FloatingIPError,
-                format!(
-                    "Floating IP {} is on port {port}; it is put on the bastion once it is on no port",
-                    fip.address_or_id()
-                ),
-            ));
-        }
-        FloatingIpPlan::Create => {
-            let new = floating_ips::Place {
-                external: desired.external,
-                address: desired.given,
-                port: Some(port),
-            };
-            floating_ips::create(context, new, Purpose::Bastion)
-                .await
-                .map_err(shown)?
-        }
+    let place = Place {
+        external: desired.external,
+        address: desired.given,
+        port: Some(port),
     };
+    let fip =
+        floating_ips::put_in_place(context, found, place, desired.given, Purpose::Bastion).await?;
     if desired.given.is_some() && desired.kept != desired.given {
         delete_former(context, desired.kept).await?;
-    }
-    let description = context.desired.names.description();
-    if floating_ips::plan::is_ours(&fip, desired.given, &description) {
-        let tagged = Tagged::FloatingIp(&fip.id);
-        context.tag(BASTION_READY, tagged, &fip.tags).await?;
     }
     Ok(fip)
 }
@@ -165,7 +137,7 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
 /// that the user named or created stays.
 pub(crate) async fn give_back(
     context: &StepContext<'_>,
-    ports: &[String],
+    ports: &[PortId],
     given: Option<IpAddr>,
     kept: Option<IpAddr>,
 ) -> StepResult<()> {
@@ -179,7 +151,7 @@ pub(crate) async fn give_back(
         let on_bastion = fip
             .port_id
             .as_ref()
-            .is_some_and(|port| ports.iter().any(|own| own == port.as_str()));
+            .is_some_and(|port| ports.contains(port));
         let was_bastions = kept.is_some() && fip.floating_ip_address == kept;
         let is_given = given.is_some() && fip.floating_ip_address == given;
         if (on_bastion || was_bastions) && !is_given {

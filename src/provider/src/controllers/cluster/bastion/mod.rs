@@ -26,7 +26,7 @@ use crate::{
     reconcile::{StepError, StepResult, cluster_names::Role},
 };
 use capo_api::{v1alpha1::OpenStackServer, v1beta2::BastionStatus};
-use capo_core::{ConditionState, Lookup, Reason};
+use capo_core::{ConditionState, Lookup, Reason, ids::PortId};
 
 /// The time until the next pass over something that a watch also shows.
 const WATCHED: Duration = Duration::from_mins(1);
@@ -191,10 +191,10 @@ impl Bastion {
             .as_ref()
             .and_then(|server| server.status.as_ref());
         let ports = status.and_then(|status| status.resources.as_ref());
-        let ports: Vec<String> = ports
+        let ports: Vec<PortId> = ports
             .iter()
             .flat_map(|resources| &resources.ports)
-            .map(|port| port.id.clone())
+            .map(|port| port.id.as_str().into())
             .collect();
         floating_ip::give_back(context, &ports, self.given, self.kept).await
     }

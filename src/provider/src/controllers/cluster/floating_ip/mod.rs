@@ -9,7 +9,7 @@ use self::plan::FloatingIpPlan;
 pub(crate) use self::removal::remove;
 use super::{endpoint::name::EndpointName, resolve::resolve, step_context::StepContext};
 use crate::controllers::Outcome;
-use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
+use crate::kubernetes::conditions::kind::{API_ENDPOINT_READY, BASTION_READY};
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{
@@ -47,16 +47,24 @@ impl Purpose {
             Self::Bastion => "bastion",
         }
     }
+
+    /// The condition that shows the errors.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::LoadBalancer | Self::Machine => API_ENDPOINT_READY,
+            Self::Bastion => BASTION_READY,
+        }
+    }
 }
 
-/// The properties of a new floating IP.
+/// Where a floating IP should be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// The external network.
     pub external: &'a NetworkId,
-    /// The address that the floating IP should have; `None` leaves the choice to Neutron.
+    /// The address that a new floating IP should have; `None` leaves the choice to Neutron.
     pub address: Option<IpAddr>,
-    /// The port to which the floating IP is assigned.
+    /// The port on which the floating IP is put.
     pub port: Option<&'a PortId>,
 }
 
@@ -80,9 +88,13 @@ pub(crate) async fn ensure(
         None => None,
     };
     let given = context.desired.floating_ip;
-    let address = desired_address(context);
+    let place = Place {
+        external,
+        address: desired_address(context),
+        port,
+    };
     let host = context.desired.endpoint.given_host.as_deref();
-    let found = match (present, address, host) {
+    let found = match (present, place.address, host) {
         (Some(fip), _, host) if plan::fits(&fip, given) => {
             if let Some(host) = host.filter(|host| host.parse::<IpAddr>().is_err()) {
                 warn_if_elsewhere(context, host, name, &fip).await;
@@ -93,44 +105,40 @@ pub(crate) async fn ensure(
             let given = given == Some(address);
             by_address(context, address, given).await?
         }
-        (_, None, Some(host)) => {
-            let place = Place {
-                external,
-                address: None,
-                port,
-            };
-            by_name(context, place, host, name).await?
-        }
+        (_, None, Some(host)) => by_name(context, place, host, name).await?,
         (_, None, None) => left_over(context, external).await?,
     };
-    let fip = match plan::plan(found, port) {
+    put_in_place(context, found, place, given, Purpose::LoadBalancer).await
+}
+
+/// Puts the floating IP that was found on the port of `place`, or creates one there if none was found. A floating IP
+/// that was created for this cluster, and not by the user who named it in the spec (`given`), gets missing tags.
+pub(crate) async fn put_in_place(
+    context: &StepContext<'_>,
+    found: Option<FloatingIp>,
+    place: Place<'_>,
+    given: Option<IpAddr>,
+    purpose: Purpose,
+) -> StepResult<FloatingIp> {
+    let fip = match plan::plan(found, place.port) {
         FloatingIpPlan::Use(fip) => fip,
-        FloatingIpPlan::Associate { fip, port } => {
-            associate(context, &fip, &port, Purpose::LoadBalancer).await?
-        }
+        FloatingIpPlan::Associate { fip, port } => associate(context, &fip, &port, purpose).await?,
         FloatingIpPlan::Occupied { fip, port } => {
-            let shown = fip.address_or_id();
             return Err(StepError::refused(
-                API_ENDPOINT_READY,
+                purpose.condition(),
                 Reason::FloatingIPError,
                 format!(
-                    "Floating IP {shown} is on port {port}; it is put on the load balancer once it is on no port"
+                    "Floating IP {} is on port {port}; it is put on the {} once it is on no port",
+                    fip.address_or_id(),
+                    purpose.target()
                 ),
             ));
         }
-        FloatingIpPlan::Create => {
-            let new = Place {
-                external,
-                address,
-                port,
-            };
-            create(context, new, Purpose::LoadBalancer).await?
-        }
+        FloatingIpPlan::Create => create(context, place, purpose).await?,
     };
     if plan::is_ours(&fip, given, &context.desired.names.description()) {
-        context
-            .tag(API_ENDPOINT_READY, Tagged::FloatingIp(&fip.id), &fip.tags)
-            .await?;
+        let tagged = Tagged::FloatingIp(&fip.id);
+        context.tag(purpose.condition(), tagged, &fip.tags).await?;
     }
     Ok(fip)
 }
@@ -322,7 +330,7 @@ pub(crate) async fn associate(
         .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
         .await
         .inspect_err(|e| context.failed(Verb::Associate, CloudObject::FloatingIp, &shown, e))
-        .map_err(|e| failed(&doing, &e))?;
+        .map_err(|e| failed(&doing, &e).shown_by(purpose.condition()))?;
     let change = format!("put on port {port}");
     context.changed(
         Verb::Associate,
@@ -335,7 +343,7 @@ pub(crate) async fn associate(
 }
 
 /// Creates a floating IP on its port with one request.
-pub(crate) async fn create(
+async fn create(
     context: &StepContext<'_>,
     place: Place<'_>,
     purpose: Purpose,
@@ -362,7 +370,7 @@ pub(crate) async fn create(
             let name = name.unwrap_or_default();
             context.failed(Verb::Create, CloudObject::FloatingIp, &name, e);
         })
-        .map_err(|e| failed(&doing, &e))?;
+        .map_err(|e| failed(&doing, &e).shown_by(purpose.condition()))?;
     context.created(
         CloudObject::FloatingIp,
         &fip.address_or_id(),
