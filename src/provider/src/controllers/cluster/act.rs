@@ -8,7 +8,7 @@ use std::{
 use super::{
     bastion,
     desired::DesiredCluster,
-    endpoint::{endpoint, takes_floating_ip},
+    endpoint::{endpoint, plan::takes_floating_ip},
     failure_domains::zones,
     load_balancer::{plan::LoadBalancerPlan, reconcile as load_balancer_step},
     networking::{self, networking},
@@ -244,8 +244,8 @@ fn report_load_balancer(
         return;
     }
     if let Some(known) = pass.seen.load_balancer.found().cloned() {
-        let wants_floating_ip = desired.wants_floating_ip()
-            && takes_floating_ip(desired, &known)
+        let wants_floating_ip = desired.endpoint.wants_floating_ip()
+            && takes_floating_ip(desired.floating_ip, known.vip)
             && pass.seen.networking.external != Lookup::Absent;
         let floating_ip = match &pass.seen.floating_ip {
             Some(read) => read.value.floating_ip_address.into(),

@@ -188,11 +188,6 @@ impl DesiredCluster {
                 .iter()
                 .any(|problem| problem.part == Part::Endpoint)
     }
-
-    /// Whether the API server gets a floating IP, provided that there is an external network for it.
-    pub(crate) fn wants_floating_ip(&self) -> bool {
-        self.endpoint.floating_ip && self.external != DesiredExternalNetwork::Off
-    }
 }
 
 impl DesiredLoadBalancer {

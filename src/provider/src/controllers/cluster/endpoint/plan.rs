@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use crate::controllers::cluster::observation::KnownLoadBalancer;
+use capo_core::{Lookup, ids::NetworkId};
+
 /// The default port of Kubernetes API servers.
 pub(crate) const DEFAULT_PORT: u16 = 6443;
 
@@ -18,41 +21,64 @@ pub(crate) struct EndpointInputs {
     pub load_balancer: bool,
     /// Whether a floating IP is desired for the API server.
     pub floating_ip: bool,
-    /// Whether there is an external network for floating IPs.
+    /// Whether the spec allows an external network. Floating IPs are in that network.
     pub external_network: bool,
     /// `spec.apiServer.fixedIP`.
     pub fixed_ip: Option<String>,
 }
 
+/// What a pass knows besides [`EndpointInputs`] for the decision about the endpoint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndpointObjects<'a> {
+    /// The external network.
+    pub external: &'a Lookup<NetworkId>,
+    /// Whether it is known which router the cluster has, if any.
+    pub is_router_known: bool,
+    /// The load balancer, if one was found.
+    pub load_balancer: Option<&'a KnownLoadBalancer>,
+    /// `spec.apiServer.floatingIP`.
+    pub given_floating_ip: Option<IpAddr>,
+}
+
 /// How the endpoint is determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum EndpointPlan {
+pub(crate) struct EndpointPlan<'a> {
+    /// The host of the endpoint.
+    pub host: HostSource<'a>,
+    /// The load balancer on which a floating IP is put, and the external network of that floating IP.
+    pub load_balancer: Option<(&'a NetworkId, &'a KnownLoadBalancer)>,
+}
+
+/// What determines the host of the endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostSource<'a> {
     /// The spec has a host already.
     Given {
         /// The DNS name or address.
-        host: String,
-        /// The TCP port.
-        port: u16,
+        host: &'a str,
+        /// Whether a floating IP to which the host refers is put on a control-plane machine.
+        on_machine: bool,
     },
     /// The endpoint is the load balancer's floating IP, or its VIP if it has no floating IP.
-    LoadBalancer {
-        /// The TCP port.
-        port: u16,
-    },
+    LoadBalancer,
     /// The endpoint is a floating IP that is put on a control-plane machine.
     FloatingIp {
-        /// The TCP port.
-        port: u16,
+        /// The external network of the floating IP.
+        external: &'a NetworkId,
     },
     /// The endpoint is an address that the user manages.
     FixedIp {
         /// The address.
-        host: String,
-        /// The TCP port.
-        port: u16,
+        host: &'a str,
     },
     /// Neither the spec nor any existing object determines the endpoint.
     Nowhere,
+}
+
+/// Whether a floating IP can be put on a load balancer with this VIP. Floating IPs are IPv4 only. If the spec names a
+/// floating IP (`given`), it is tried even so, because then Neutron's refusal is reported.
+pub(crate) fn takes_floating_ip(given: Option<IpAddr>, vip: Option<IpAddr>) -> bool {
+    given.is_some() || vip.is_none_or(|vip| vip.is_ipv4())
 }
 
 impl EndpointInputs {
@@ -72,28 +98,40 @@ impl EndpointInputs {
             .collect()
     }
 
-    /// Decides how the endpoint is determined.
-    pub(crate) fn plan(&self) -> EndpointPlan {
-        let port = self.port();
-        if let Some(host) = &self.given_host {
-            return EndpointPlan::Given {
-                host: host.clone(),
-                port,
-            };
+    /// Whether the API server gets a floating IP, provided that there is an external network for it.
+    pub(crate) fn wants_floating_ip(&self) -> bool {
+        self.floating_ip && self.external_network
+    }
+
+    /// Decides how the endpoint is determined. `None` means that this can't be decided yet, because a floating IP is
+    /// desired and the external network is unknown, or the router through which alone the floating IP works.
+    pub(crate) fn plan<'a>(&'a self, objects: &EndpointObjects<'a>) -> Option<EndpointPlan<'a>> {
+        let is_unknown = match objects.external {
+            Lookup::Unknown => true,
+            Lookup::Absent => false,
+            Lookup::Found(_) => !objects.is_router_known,
+        };
+        if self.wants_floating_ip() && is_unknown {
+            return None;
         }
-        if self.load_balancer {
-            return EndpointPlan::LoadBalancer { port };
-        }
-        if self.floating_ip && self.external_network {
-            return EndpointPlan::FloatingIp { port };
-        }
-        match &self.fixed_ip {
-            Some(host) if !self.floating_ip => EndpointPlan::FixedIp {
-                host: host.clone(),
-                port,
+        let external = objects.external.found();
+        let external = external.filter(|_| self.wants_floating_ip());
+        let host = match (&self.given_host, external, &self.fixed_ip) {
+            (Some(host), _, _) => HostSource::Given {
+                host,
+                on_machine: !self.load_balancer && external.is_some(),
             },
-            _ => EndpointPlan::Nowhere,
-        }
+            (None, _, _) if self.load_balancer => HostSource::LoadBalancer,
+            (None, Some(external), _) => HostSource::FloatingIp { external },
+            (None, None, Some(host)) if !self.floating_ip => HostSource::FixedIp { host },
+            (None, None, _) => HostSource::Nowhere,
+        };
+        let load_balancer = external.zip(objects.load_balancer);
+        Some(EndpointPlan {
+            host,
+            load_balancer: load_balancer
+                .filter(|(_, found)| takes_floating_ip(objects.given_floating_ip, found.vip)),
+        })
     }
 
     /// The address that a new load balancer's VIP should have. It is the fixed address of the spec, or the address of
@@ -102,7 +140,7 @@ impl EndpointInputs {
         if let Some(address) = self.fixed_ip.as_deref().and_then(|ip| ip.parse().ok()) {
             return Some(address);
         }
-        if self.floating_ip && self.external_network {
+        if self.wants_floating_ip() {
             return None;
         }
         self.given_host
@@ -124,77 +162,127 @@ mod tests {
         }
     }
 
+    fn objects(external: &Lookup<NetworkId>) -> EndpointObjects<'_> {
+        EndpointObjects {
+            external,
+            is_router_known: true,
+            load_balancer: None,
+            given_floating_ip: None,
+        }
+    }
+
+    fn found() -> Lookup<NetworkId> {
+        Lookup::Found("ext".into())
+    }
+
     #[test]
-    fn the_table() {
-        let cases = [
-            (
-                "load balancer",
-                inputs(),
-                EndpointPlan::LoadBalancer { port: 6443 },
-            ),
-            (
-                "own port",
-                EndpointInputs {
-                    api_port: Some(443),
+    fn the_table_of_hosts() {
+        let (name, address) = ("api.example.com", "10.0.0.5");
+        let given = |on_machine| HostSource::Given {
+            host: name,
+            on_machine,
+        };
+        let external = NetworkId::from("ext");
+        let of_machine = HostSource::FloatingIp {
+            external: &external,
+        };
+        let of_user = HostSource::FixedIp { host: address };
+        let (balanced, nowhere) = (HostSource::LoadBalancer, HostSource::Nowhere);
+        // The load balancer, the floating IP, the host and the fixed address of the spec; the expected hosts with an
+        // external network and without one.
+        for (load_balancer, floating_ip, host, fixed_ip, hosts) in [
+            (true, true, None, None, [balanced; 2]),
+            (true, false, None, Some(address), [balanced; 2]),
+            (true, true, Some(name), None, [given(false); 2]),
+            (false, true, Some(name), None, [given(true), given(false)]),
+            (false, false, Some(name), None, [given(false); 2]),
+            (false, true, None, None, [of_machine, nowhere]),
+            (false, true, None, Some(address), [of_machine, nowhere]),
+            (false, false, None, Some(address), [of_user; 2]),
+            (false, false, None, None, [nowhere; 2]),
+        ] {
+            let inputs = EndpointInputs {
+                load_balancer,
+                floating_ip,
+                given_host: host.map(ToOwned::to_owned),
+                fixed_ip: fixed_ip.map(ToOwned::to_owned),
+                ..inputs()
+            };
+            for (external, expected) in [found(), Lookup::Absent].iter().zip(hosts) {
+                let plan = inputs.plan(&objects(external)).unwrap();
+                assert_eq!(plan.host, expected, "{inputs:?} {external:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_floating_ip_waits_for_the_external_network_and_the_router() {
+        for (external, is_router_known, is_decided) in [
+            (Lookup::Unknown, true, false),
+            (Lookup::Absent, false, true),
+            (found(), false, false),
+            (found(), true, true),
+        ] {
+            let objects = EndpointObjects {
+                is_router_known,
+                ..objects(&external)
+            };
+            for (floating_ip, expected) in [(true, is_decided), (false, true)] {
+                let inputs = EndpointInputs {
+                    floating_ip,
                     ..inputs()
-                },
-                EndpointPlan::LoadBalancer { port: 443 },
-            ),
-            (
-                "a name given by the user is kept though a load balancer is managed",
-                EndpointInputs {
-                    given_host: Some("api.example.com".to_owned()),
-                    given_port: Some(8443),
-                    api_port: Some(443),
-                    ..inputs()
-                },
-                EndpointPlan::Given {
-                    host: "api.example.com".to_owned(),
-                    port: 8443,
-                },
-            ),
-            (
-                "floating IP to a machine",
-                EndpointInputs {
-                    load_balancer: false,
-                    ..inputs()
-                },
-                EndpointPlan::FloatingIp { port: 6443 },
-            ),
-            (
-                "an address of the user's",
-                EndpointInputs {
-                    load_balancer: false,
-                    floating_ip: false,
-                    fixed_ip: Some("10.0.0.5".to_owned()),
-                    ..inputs()
-                },
-                EndpointPlan::FixedIp {
-                    host: "10.0.0.5".to_owned(),
-                    port: 6443,
-                },
-            ),
-            (
-                "nothing to go by",
-                EndpointInputs {
-                    load_balancer: false,
-                    floating_ip: false,
-                    ..inputs()
-                },
-                EndpointPlan::Nowhere,
-            ),
-            (
-                "no network for the floating IP",
-                EndpointInputs {
-                    load_balancer: false,
-                    external_network: false,
-                    ..inputs()
-                },
-                EndpointPlan::Nowhere,
-            ),
-        ];
-        for (name, inputs, plan) in cases {
-            assert_eq!(inputs.plan(), plan, "{name}");
+                };
+                assert_eq!(inputs.plan(&objects).is_some(), expected, "{objects:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_load_balancer_gets_a_floating_ip_unless_its_address_is_ipv6() {
+        let (given_ip, ipv6) = ("203.0.113.9".parse().ok(), "2001:db8::7");
+        for (vip, external, floating_ip, given_floating_ip, expected) in [
+            ("10.0.0.7", found(), true, None, true),
+            ("not known yet", found(), true, None, true),
+            (ipv6, found(), true, None, false),
+            (ipv6, found(), true, given_ip, true),
+            ("10.0.0.7", Lookup::Absent, true, None, false),
+            ("10.0.0.7", found(), false, given_ip, false),
+        ] {
+            let inputs = EndpointInputs {
+                floating_ip,
+                ..inputs()
+            };
+            let found = KnownLoadBalancer {
+                id: "lb".into(),
+                name: "lb".to_owned(),
+                provider: String::new(),
+                vip: vip.parse().ok(),
+                vip_port: None,
+                tags: Vec::new(),
+            };
+            let objects = EndpointObjects {
+                load_balancer: Some(&found),
+                given_floating_ip,
+                ..objects(&external)
+            };
+            let plan = inputs.plan(&objects).unwrap();
+            assert_eq!(plan.load_balancer.is_some(), expected, "{objects:?}");
+        }
+    }
+
+    #[test]
+    fn the_port_of_the_endpoint_goes_before_that_of_the_api_server() {
+        for (given_port, api_port, expected) in [
+            (None, None, 6443),
+            (None, Some(443), 443),
+            (Some(8443), Some(443), 8443),
+        ] {
+            let inputs = EndpointInputs {
+                given_port,
+                api_port,
+                ..inputs()
+            };
+            assert_eq!(inputs.port(), expected);
         }
     }
 

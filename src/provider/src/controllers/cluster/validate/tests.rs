@@ -47,7 +47,9 @@ fn an_ordinary_cluster_is_read() {
         ),
         (10, 5, 5, 3)
     );
-    assert!(desired.wants_floating_ip() && desired.external == DesiredExternalNetwork::Sole);
+    assert!(
+        desired.endpoint.wants_floating_ip() && desired.external == DesiredExternalNetwork::Sole
+    );
 }
 
 #[test]
