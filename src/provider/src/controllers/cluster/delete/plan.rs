@@ -1,9 +1,19 @@
 //! Decides what a pass over a cluster that is being deleted does next. The functions are pure.
 
 use super::progress::DeletionProgress;
+use crate::controllers::cluster::{
+    desired::{Reference, RouterReference},
+    router::is_interface,
+};
 use crate::reconcile::{StepError, StepResult};
-use capo_core::ProvisioningStatus;
-use capo_openstack::load_balancer::LoadBalancer;
+use capo_core::{
+    ProvisioningStatus,
+    ids::{NetworkId, RouterId},
+};
+use capo_openstack::{
+    load_balancer::LoadBalancer,
+    network::{Port, Router},
+};
 
 /// The machines of the cluster that still exist: their names, sorted.
 #[derive(Debug, Clone, Default)]
@@ -131,12 +141,58 @@ pub(super) fn load_balancer_removal(found: &[LoadBalancer]) -> LoadBalancerRemov
     }
 }
 
+/// The inputs of the decision about the router.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RouterInputs<'a> {
+    /// The user's router, as the spec refers to it.
+    pub existing: Option<&'a RouterReference>,
+    /// The router of the status.
+    pub known: Option<&'a RouterId>,
+    /// The router that was created for the cluster.
+    pub managed: Option<&'a Router>,
+    /// The cluster's network.
+    pub network: Option<&'a NetworkId>,
+}
+
+/// What to do about the router.
+#[derive(Debug, PartialEq)]
+pub(super) enum RouterRemoval<'a> {
+    /// No router is left that was created for the cluster, and the spec refers to none of the user's.
+    Gone,
+    /// The router is the user's and stays. Only these interfaces are removed.
+    Detach(Vec<Port>),
+    /// The router is deleted after these interfaces.
+    Delete(&'a Router, Vec<Port>),
+}
+
+/// Decides what to do about the router, and which of `ports` are its interfaces in the cluster's network. Its interfaces
+/// in other networks stay, because capo-rs adds interfaces only in the cluster's network, so that a user added them.
+/// Interfaces of other routers, which a user added to the network, stay too.
+pub(super) fn router_removal(inputs: RouterInputs<'_>, mut ports: Vec<Port>) -> RouterRemoval<'_> {
+    let router = match inputs.existing {
+        Some(Reference::Id(id)) => Some(id),
+        Some(Reference::Filter(_)) => inputs.known,
+        None => inputs.managed.map(|router| &router.id),
+    };
+    ports.retain(|port| {
+        inputs.network == Some(&port.network_id)
+            && is_interface(&port.device_owner)
+            && router.is_none_or(|id| *id == port.device_id)
+    });
+    match (inputs.existing, inputs.managed) {
+        (Some(_), _) => RouterRemoval::Detach(ports),
+        (None, Some(router)) => RouterRemoval::Delete(router, ports),
+        (None, None) => RouterRemoval::Gone,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{from_value, json};
 
     use super::*;
     use capo_core::Reason;
+    use capo_openstack::network::RouterFilter;
 
     fn elsewhere() -> StepError {
         StepError::refused("c", Reason::OpenStackAuthenticationFailed, "elsewhere")
@@ -242,6 +298,67 @@ mod tests {
             ),
         ] {
             assert_eq!(load_balancer_removal(&found), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn only_interfaces_of_the_clusters_router_in_its_network_are_removed() {
+        let port = |id: &str, network: &str, device: &str, owner: &str| -> Port {
+            from_value(json!({"id": id, "network_id": network, "device_id": device, "device_owner": owner})).unwrap()
+        };
+        let interface = "network:router_interface";
+        let all = [
+            port("own", "n", "r", interface),
+            port("elsewhere", "m", "r", interface),
+            port("another", "n", "s", interface),
+            port("dhcp", "n", "r", "network:dhcp"),
+        ];
+        let ports = |ids: &[&str]| -> Vec<Port> {
+            let is_named = |port: &&Port| ids.contains(&port.id.as_str());
+            all.iter().filter(is_named).cloned().collect()
+        };
+        let router: Router = from_value(json!({"id": "r"})).unwrap();
+        let by_id = Reference::Id("r".into());
+        let by_filter = Reference::Filter(RouterFilter::default());
+        let (known, network) = ("s".into(), "n".into());
+        let in_network = RouterInputs {
+            network: Some(&network),
+            ..RouterInputs::default()
+        };
+        let managed = RouterInputs {
+            managed: Some(&router),
+            known: Some(&known),
+            ..in_network
+        };
+        let given = |existing, known| RouterInputs {
+            existing: Some(existing),
+            known,
+            ..in_network
+        };
+        for (inputs, expected) in [
+            (in_network, RouterRemoval::Gone),
+            (managed, RouterRemoval::Delete(&router, ports(&["own"]))),
+            (
+                RouterInputs {
+                    network: None,
+                    ..managed
+                },
+                RouterRemoval::Delete(&router, Vec::new()),
+            ),
+            (
+                given(&by_id, Some(&known)),
+                RouterRemoval::Detach(ports(&["own"])),
+            ),
+            (
+                given(&by_filter, Some(&known)),
+                RouterRemoval::Detach(ports(&["another"])),
+            ),
+            (
+                given(&by_filter, None),
+                RouterRemoval::Detach(ports(&["own", "another"])),
+            ),
+        ] {
+            assert_eq!(router_removal(inputs, all.to_vec()), expected, "{inputs:?}");
         }
     }
 }

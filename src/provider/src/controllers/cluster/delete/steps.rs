@@ -4,15 +4,17 @@
 //! they have ended.
 
 use super::{
-    plan::{LoadBalancerRemoval, Managed, Removal, load_balancer_removal, removals},
+    plan::{
+        LoadBalancerRemoval, Managed, Removal, RouterInputs, RouterRemoval, load_balancer_removal,
+        removals, router_removal,
+    },
     ports,
     progress::DeletionProgress,
     services,
     waiting::{SOON, in_use},
 };
 use crate::controllers::cluster::{
-    desired::{DesiredNetwork, Reference},
-    floating_ip, load_balancer, network, router, security_groups,
+    desired::DesiredNetwork, floating_ip, load_balancer, network, router, security_groups,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::{
@@ -26,7 +28,7 @@ use capo_core::{FailureClass, Priority};
 use capo_openstack::{
     Error,
     load_balancer::LoadBalancer,
-    network::{Network, Port, RouterInterface},
+    network::{Network, Port, Router, RouterInterface},
 };
 
 /// The cluster whose objects are deleted.
@@ -145,66 +147,72 @@ async fn remove_router(
     network: Option<&Network>,
     cluster: &str,
 ) -> StepResult<()> {
-    let failed = |doing: &str, error: &Error| {
-        StepError::cloud(ROUTER_READY, Reason::OpenStackError, doing, error)
+    let existing = context.desired.router.existing.as_ref();
+    let managed = match existing {
+        Some(_) => None,
+        None => router::find_managed(context).await?,
     };
-    // If the router is the user's, only its interfaces in the cluster's network are removed. They are found among the
-    // ports of that network. Interfaces of other routers that the user added to the network stay.
-    let given = context.desired.router.existing.as_ref();
-    let given_id = match given {
-        Some(Reference::Id(id)) => Some(id),
-        Some(Reference::Filter(_)) | None => context.known.router.as_ref(),
+    let ports = match (&managed, network) {
+        (Some(router), _) => router::interfaces(context, &router.id).await?,
+        (None, Some(network)) if existing.is_some() => ports::all(context, network).await?,
+        (None, _) => Vec::new(),
     };
-    let (router, owners) = if given.is_some() {
-        (None, network)
-    } else {
-        (router::find_managed(context).await?, None)
+    let inputs = RouterInputs {
+        existing,
+        known: context.known.router.as_ref(),
+        managed: managed.as_ref(),
+        network: network.map(|network| &network.id),
     };
-    let interfaces = match (&router, owners) {
-        // Interfaces in other networks were added by a user, because capo-rs adds interfaces only in the cluster's
-        // network. They stay.
-        (Some(router), _) => router::interfaces(context, &router.id)
-            .await?
-            .into_iter()
-            .filter(|port| network.is_some_and(|network| network.id == port.network_id))
-            .collect(),
-        (None, Some(network)) => ports::all(context, network)
-            .await?
-            .into_iter()
-            .filter(|port| router::is_interface(&port.device_owner))
-            .filter(|port| given_id.is_none_or(|id| *id == port.device_id))
-            .collect(),
-        (None, None) => Vec::new(),
-    };
+    match router_removal(inputs, ports) {
+        RouterRemoval::Gone => Ok(()),
+        RouterRemoval::Detach(interfaces) => {
+            remove_interfaces(context, &interfaces, network, cluster).await
+        }
+        RouterRemoval::Delete(router, interfaces) => {
+            remove_interfaces(context, &interfaces, network, cluster).await?;
+            delete_router(context, router).await
+        }
+    }
+}
+
+async fn remove_interfaces(
+    context: &StepContext<'_>,
+    interfaces: &[Port],
+    network: Option<&Network>,
+    cluster: &str,
+) -> StepResult<()> {
+    let doing = "Taking the router off the network";
+    let name = context.desired.names.network();
     for port in interfaces {
-        match context
+        let removed = context
             .cloud
             .remove_router_interface(
                 &port.device_id.as_str().into(),
                 RouterInterface::Port(&port.id),
                 Priority::Settling,
             )
-            .await
-        {
+            .await;
+        match removed {
             Ok(()) => {
-                let name = context.desired.names.network();
                 let change = "taken off the network";
                 context.updated(CloudObject::Router, &name, &port.device_id, change);
             }
             Err(error) if error.is_not_found() => {}
             Err(error) if error.class().is_conflict() => {
-                let doing = "Taking the router off the network";
                 let waits = in_use(ROUTER_READY, doing, &error);
                 return Err(with_services_named(context, network, cluster, waits).await);
             }
             Err(error) => {
-                let name = context.desired.names.network();
                 context.failed(Verb::Update, CloudObject::Router, &name, &error);
-                return Err(failed("Taking the router off the network", &error));
+                let ordinary = Reason::OpenStackError;
+                return Err(StepError::cloud(ROUTER_READY, ordinary, doing, &error));
             }
         }
     }
-    let Some(router) = router else { return Ok(()) };
+    Ok(())
+}
+
+async fn delete_router(context: &StepContext<'_>, router: &Router) -> StepResult<()> {
     let answer = context
         .cloud
         .delete_router(&router.id, Priority::Settling)
