@@ -112,13 +112,34 @@ impl KnownIds {
 }
 
 impl StepContext<'_> {
+    /// Returns a wait for a deletion.
+    pub(crate) fn await_deletion(&self, condition: &'static str, message: String) -> StepError {
+        StepError::wait(condition, Reason::Deleting, message, self.pause)
+    }
+
     /// Returns a wait for an object that is being deleted.
     pub(crate) fn still_deleting(
         &self,
         condition: &'static str,
-        message: impl Into<String>,
+        kind: &str,
+        name: &str,
     ) -> StepError {
-        StepError::wait(condition, Reason::Deleting, message, self.pause)
+        self.await_deletion(condition, format!("{kind} {name} is being deleted"))
+    }
+
+    /// Returns a wait if OpenStack reports the object as in use, and a failure of the step for any other error.
+    pub(crate) fn in_use(
+        &self,
+        condition: &'static str,
+        ordinary: Reason,
+        doing: &str,
+        error: &Error,
+    ) -> StepError {
+        if error.class().is_conflict() {
+            let message = format!("{doing} waits for what uses it: {error}");
+            return self.await_deletion(condition, message);
+        }
+        StepError::cloud(condition, ordinary, doing, error)
     }
 
     /// Reports that an object was created in OpenStack.

@@ -5,7 +5,6 @@ mod ports;
 pub(crate) mod progress;
 mod services;
 mod steps;
-mod waiting;
 
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use self::{
     plan::{DeletionPlan, MachinesLeft, deletion_plan},
     services::DELETE_ANNOTATION,
     steps::DeletedCluster,
-    waiting::SOON,
 };
 use super::{
     FINALIZER,
@@ -35,6 +33,8 @@ use crate::{
 };
 use capo_core::{ConditionState, Reason};
 
+/// The first pause before the next look at an object that is being deleted.
+const SOON: Duration = Duration::from_secs(2);
 /// The time until the next look whether the Machines are gone, in case no watch shows it before.
 const MACHINES_PAUSE: Duration = Duration::from_secs(5);
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::waiting::in_use;
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
@@ -170,14 +169,14 @@ async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
     }
     context
         .deleted(CloudObject::Port, &port.name, port.id.as_str(), deleted)
-        .map_err(|error| in_use(NETWORK_READY, &doing, &error))
+        .map_err(|error| context.in_use(NETWORK_READY, Reason::OpenStackError, &doing, &error))
 }
 
 /// Deletes the trunks of which a port is the parent, with their subports, because Neutron refuses to delete such a port
 /// before its trunk.
 async fn delete_trunks(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
     let doing = format!("Deleting the trunk of port {}", port.name);
-    let waits = |error| in_use(NETWORK_READY, &doing, &error);
+    let waits = |error| context.in_use(NETWORK_READY, Reason::OpenStackError, &doing, &error);
     let trunks = match context.cloud.trunks(&port.id, Priority::Settling).await {
         Ok(trunks) => trunks,
         Err(error) if error.is_not_found() => Vec::new(),

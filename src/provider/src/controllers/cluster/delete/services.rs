@@ -1,6 +1,5 @@
 //! Deletes the load balancers that the cloud controller manager of the workload cluster created for Services.
 
-use super::waiting::SOON;
 use crate::controllers::cluster::{floating_ip, load_balancer, step_context::StepContext};
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::CloudObject;
@@ -78,14 +77,10 @@ pub(super) async fn delete(
     if names.is_empty() {
         return Ok(());
     }
-    Err(StepError::wait(
+    let names = names.join(", ");
+    Err(context.await_deletion(
         NETWORK_READY,
-        Reason::Deleting,
-        format!(
-            "Load balancers of Services are being deleted: {}",
-            names.join(", ")
-        ),
-        SOON,
+        format!("Load balancers of Services are being deleted: {names}"),
     ))
 }
 

@@ -11,7 +11,6 @@ use super::{
     ports,
     progress::DeletionProgress,
     services,
-    waiting::{SOON, in_use},
 };
 use crate::controllers::cluster::{
     desired::DesiredNetwork, floating_ip, load_balancer, network, router, security_groups,
@@ -109,11 +108,7 @@ async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> 
             ));
         }
     };
-    Err(still_deleting(
-        API_SERVER_LOAD_BALANCER_READY,
-        "Load balancer",
-        &lb.name,
-    ))
+    Err(context.still_deleting(API_SERVER_LOAD_BALANCER_READY, "Load balancer", &lb.name))
 }
 
 fn is_no_service(step_error: &StepError) -> bool {
@@ -138,7 +133,7 @@ async fn delete_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepRe
             "Load balancer {} is {} and can't be deleted before that ends",
             lb.name, lb.provisioning_status
         ),
-        SOON,
+        context.pause,
     ))
 }
 
@@ -199,7 +194,7 @@ async fn remove_interfaces(
             }
             Err(error) if error.is_not_found() => {}
             Err(error) if error.class().is_conflict() => {
-                let waits = in_use(ROUTER_READY, doing, &error);
+                let waits = context.in_use(ROUTER_READY, Reason::OpenStackError, doing, &error);
                 return Err(with_services_named(context, network, cluster, waits).await);
             }
             Err(error) => {
@@ -226,11 +221,11 @@ async fn delete_router(context: &StepContext<'_>, router: &Router) -> StepResult
         )
         .map_err(|error| {
             let doing = format!("Deleting router {}", router.name);
-            in_use(ROUTER_READY, &doing, &error)
+            context.in_use(ROUTER_READY, Reason::OpenStackError, &doing, &error)
         })?;
     match router::find_managed(context).await? {
         None => Ok(()),
-        Some(router) => Err(still_deleting(ROUTER_READY, "Router", &router.name)),
+        Some(router) => Err(context.still_deleting(ROUTER_READY, "Router", &router.name)),
     }
 }
 
@@ -246,12 +241,8 @@ async fn with_services_named(
     match services::of_services(context, network).await {
         Ok(left) if left.is_empty() => waits,
         Ok(left) => {
-            let message = format!(
-                "{}{}",
-                waits.state.message,
-                services::advice(&left, cluster)
-            );
-            StepError::wait(waits.condition, Reason::Deleting, message, SOON)
+            let advice = services::advice(&left, cluster);
+            context.await_deletion(waits.condition, format!("{}{advice}", waits.state.message))
         }
         Err(error) => error,
     }
@@ -275,7 +266,7 @@ async fn remove_network(
     ) {
         Ok(()) => {}
         Err(error) if error.class().is_conflict() => {
-            let waits = still_used(network, left, &error);
+            let waits = still_used(context, network, left, &error);
             return Err(with_services_named(context, Some(network), cluster, waits).await);
         }
         Err(error) => {
@@ -289,12 +280,17 @@ async fn remove_network(
     }
     match network::find_managed(context).await? {
         None => Ok(()),
-        Some(network) => Err(still_deleting(NETWORK_READY, "Network", &network.name)),
+        Some(network) => Err(context.still_deleting(NETWORK_READY, "Network", &network.name)),
     }
 }
 
 /// Reports the ports that keep a network from being deleted.
-fn still_used(network: &Network, ports: &[Port], error: &Error) -> StepError {
+fn still_used(
+    context: &StepContext<'_>,
+    network: &Network,
+    ports: &[Port],
+    error: &Error,
+) -> StepError {
     let mut names: Vec<String> = ports
         .iter()
         .filter(|port| {
@@ -314,31 +310,21 @@ fn still_used(network: &Network, ports: &[Port], error: &Error) -> StepError {
         })
         .collect();
     if names.is_empty() {
-        return in_use(
+        return context.in_use(
             NETWORK_READY,
+            Reason::OpenStackError,
             &format!("Deleting network {}", network.name),
             error,
         );
     }
     names.sort();
     names.truncate(10);
-    StepError::wait(
+    context.await_deletion(
         NETWORK_READY,
-        Reason::Deleting,
         format!(
             "Network {} can't be deleted while these ports are on it: {}",
             network.name,
             names.join(", ")
         ),
-        SOON,
-    )
-}
-
-fn still_deleting(condition: &'static str, what: &str, name: &str) -> StepError {
-    StepError::wait(
-        condition,
-        Reason::Deleting,
-        format!("{what} {name} is being deleted"),
-        SOON,
     )
 }

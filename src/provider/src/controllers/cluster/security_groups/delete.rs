@@ -1,12 +1,14 @@
 //! Deletes managed security groups.
 
-use super::{failed, find, find_one};
+use super::{find, find_one};
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use crate::kubernetes::events::CloudObject;
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::StepResult;
 use crate::{controllers::cluster::step_context::StepContext, reconcile::cluster_names::Role};
-use capo_core::Priority;
+use capo_core::{Priority, Reason};
 use capo_openstack::network::SecurityGroup;
+
+const KIND: &str = "Security group";
 
 /// Deletes every managed group that exists. Returns `Ok` when none is left.
 pub(crate) async fn all(context: &StepContext<'_>) -> StepResult<()> {
@@ -21,7 +23,7 @@ pub(crate) async fn all(context: &StepContext<'_>) -> StepResult<()> {
     }
     match find(context).await?.into_list().next() {
         None => Ok(()),
-        Some((_, group)) => Err(still_deleting(context, &group)),
+        Some((_, group)) => Err(context.still_deleting(SECURITY_GROUPS_READY, KIND, &group.name)),
     }
 }
 
@@ -33,7 +35,7 @@ pub(crate) async fn one(context: &StepContext<'_>, role: Role) -> StepResult<()>
     delete(context, &group).await?;
     match find_one(context, role).await? {
         None => Ok(()),
-        Some(group) => Err(still_deleting(context, &group)),
+        Some(group) => Err(context.still_deleting(SECURITY_GROUPS_READY, KIND, &group.name)),
     }
 }
 
@@ -51,15 +53,7 @@ async fn delete(context: &StepContext<'_>, group: &SecurityGroup) -> StepResult<
         )
         .map_err(|error| {
             let doing = format!("Deleting security group {}", group.name);
-            if error.class().is_conflict() {
-                let message = format!("{doing} waits for what uses it: {error}");
-                return context.still_deleting(SECURITY_GROUPS_READY, message);
-            }
-            failed(&doing, &error)
+            let ordinary = Reason::SecurityGroupCreateFailed;
+            context.in_use(SECURITY_GROUPS_READY, ordinary, &doing, &error)
         })
-}
-
-fn still_deleting(context: &StepContext<'_>, group: &SecurityGroup) -> StepError {
-    let message = format!("Security group {} is being deleted", group.name);
-    context.still_deleting(SECURITY_GROUPS_READY, message)
 }
