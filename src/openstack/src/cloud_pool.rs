@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The number of clouds that are kept although their handle is not in use.
-const MOST_IDLE: usize = 256;
+const MAX_IDLE: usize = 256;
 
 /// How long a cloud without a handle in use is kept: long enough that its token serves the next pass too.
 const LONGEST_IDLE: Duration = Duration::from_mins(30);
@@ -192,9 +192,9 @@ impl Known {
             .filter(|(shared, _)| Arc::strong_count(shared) == 1)
             .map(|(_, used)| *used)
             .collect();
-        if idle.len() > MOST_IDLE {
+        if idle.len() > MAX_IDLE {
             idle.sort_unstable();
-            if let Some(oldest_kept) = idle.get(idle.len() - MOST_IDLE).copied() {
+            if let Some(oldest_kept) = idle.get(idle.len() - MAX_IDLE).copied() {
                 self.clouds.retain(|_, (shared, used)| {
                     Arc::strong_count(shared) > 1 || *used >= oldest_kept
                 });

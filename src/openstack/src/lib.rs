@@ -33,7 +33,7 @@ pub use error::Error;
 pub use lease::LeaseToken;
 pub use observer::{CallObserver, CallOutcome, CallRecord, NoObserver, SignInOutcome, UnsentWrite};
 pub use profile::{CloudProfile, Interface, ProfileError};
-pub use quota::{Limited, Quota};
+pub use quota::{LimitedResource, Quota};
 pub use read_cache::Read;
 pub use send::budget::Level;
 pub use sent::{Withdrawal, when_sent};

@@ -10,7 +10,7 @@ use capo_core::Priority;
 
 /// What a quota limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limited {
+pub enum LimitedResource {
     /// Nova's servers.
     Servers,
     /// Nova's virtual processors.
@@ -33,7 +33,7 @@ pub enum Limited {
     VolumeSize,
 }
 
-impl fmt::Display for Limited {
+impl fmt::Display for LimitedResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Servers => "servers",
@@ -54,7 +54,7 @@ impl fmt::Display for Limited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     /// What is limited.
-    pub resource: Limited,
+    pub resource: LimitedResource,
     /// How much is in use.
     pub used: i64,
     /// How much is allowed; a negative number means that there is no limit.
@@ -78,7 +78,7 @@ struct Limits {
 impl Limits {
     /// The quotas of this list that the service sends. Each entry of the list has what is limited, the name of the limit,
     /// and the name of the number in use.
-    fn quotas(&self, names: &[(Limited, &str, &str)]) -> Vec<Quota> {
+    fn quotas(&self, names: &[(LimitedResource, &str, &str)]) -> Vec<Quota> {
         let number = |name: &str| self.absolute.get(name).and_then(Value::as_i64);
         let quotas = names.iter().filter_map(|(resource, limit, used)| {
             Some(Quota {
@@ -97,9 +97,13 @@ impl Cloud {
         let call = Call::get(Service::Compute, "limits_get", ["limits"]).at(priority);
         let limits: Limits = self.one(call, "limits").await?;
         Ok(limits.quotas(&[
-            (Limited::Servers, "maxTotalInstances", "totalInstancesUsed"),
-            (Limited::Cores, "maxTotalCores", "totalCoresUsed"),
-            (Limited::Memory, "maxTotalRAMSize", "totalRAMUsed"),
+            (
+                LimitedResource::Servers,
+                "maxTotalInstances",
+                "totalInstancesUsed",
+            ),
+            (LimitedResource::Cores, "maxTotalCores", "totalCoresUsed"),
+            (LimitedResource::Memory, "maxTotalRAMSize", "totalRAMUsed"),
         ]))
     }
 
@@ -108,9 +112,13 @@ impl Cloud {
         let call = Call::get(Service::Volume, "limits_get", ["limits"]).at(priority);
         let limits: Limits = self.one(call, "limits").await?;
         Ok(limits.quotas(&[
-            (Limited::Volumes, "maxTotalVolumes", "totalVolumesUsed"),
             (
-                Limited::VolumeSize,
+                LimitedResource::Volumes,
+                "maxTotalVolumes",
+                "totalVolumesUsed",
+            ),
+            (
+                LimitedResource::VolumeSize,
                 "maxTotalVolumeGigabytes",
                 "totalGigabytesUsed",
             ),
@@ -136,9 +144,9 @@ impl Cloud {
         let call = Call::get(Service::Network, "quota_get", path).at(priority);
         let details: Details = self.one(call, "quota").await?;
         let quotas = [
-            (Limited::Ports, Some(details.port)),
-            (Limited::FloatingIps, details.floatingip),
-            (Limited::SecurityGroups, details.security_group),
+            (LimitedResource::Ports, Some(details.port)),
+            (LimitedResource::FloatingIps, details.floatingip),
+            (LimitedResource::SecurityGroups, details.security_group),
         ];
         let known = quotas.into_iter().filter_map(|(resource, detail)| {
             let Detail { limit, used } = detail?;
@@ -181,12 +189,12 @@ impl Cloud {
                 ..LoadBalancerFilter::default()
             };
             let used = self.load_balancers(&filter, priority).await?.len();
-            add(Limited::LoadBalancers, used, limit);
+            add(LimitedResource::LoadBalancers, used, limit);
         }
         if let Some(limit) = limits.member.filter(is_limited) {
             let pools = self.pools_of_project(&project, priority).await?;
             let used = pools.iter().map(|pool| pool.members.len()).sum();
-            add(Limited::Members, used, limit);
+            add(LimitedResource::Members, used, limit);
         }
         Ok(quotas)
     }
@@ -202,7 +210,7 @@ mod tests {
         for (used, limit, exhausted) in [(3, 4, false), (4, 4, true), (5, 4, true), (9, -1, false)]
         {
             let quota = Quota {
-                resource: Limited::Servers,
+                resource: LimitedResource::Servers,
                 used,
                 limit,
             };
@@ -216,15 +224,19 @@ mod tests {
             "maxTotalVolumes": 10, "totalVolumesUsed": 2, "maxTotalVolumeGigabytes": null}}))
         .unwrap();
         let quotas = limits.quotas(&[
-            (Limited::Volumes, "maxTotalVolumes", "totalVolumesUsed"),
             (
-                Limited::VolumeSize,
+                LimitedResource::Volumes,
+                "maxTotalVolumes",
+                "totalVolumesUsed",
+            ),
+            (
+                LimitedResource::VolumeSize,
                 "maxTotalVolumeGigabytes",
                 "totalGigabytesUsed",
             ),
         ]);
         let expected = Quota {
-            resource: Limited::Volumes,
+            resource: LimitedResource::Volumes,
             used: 2,
             limit: 10,
         };

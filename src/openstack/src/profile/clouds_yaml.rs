@@ -14,7 +14,7 @@ use crate::{profile::error::ProfileError, send::error_text};
 const LARGEST: usize = 256 * 1024;
 
 #[derive(Deserialize, Default)]
-struct Names {
+struct CloudNames {
     #[serde(default)]
     clouds: BTreeMap<String, Option<IgnoredAny>>,
 }
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Flag {
 /// The names of the clouds in the text of a clouds.yaml.
 pub(crate) fn names(yaml: &[u8]) -> Result<Vec<String>, ProfileError> {
     let text = text_of(yaml)?;
-    let names: Option<Names> =
+    let names: Option<CloudNames> =
         serde_saphyr::from_str_with_options(text, options()).map_err(|error| malformed(&error))?;
     Ok(names.unwrap_or_default().clouds.into_keys().collect())
 }

@@ -76,7 +76,7 @@ impl Cloud {
                 body: call.body.as_ref().and_then(|body| body.as_deref().ok()),
             });
             "not sent: this is a dry run"
-        } else if Withdrawal::is_in_force() {
+        } else if Withdrawal::is_withdrawn() {
             "not sent: it was taken back while it waited for the request budget"
         } else if lease.holds_at(std::time::Instant::now()) {
             return Ok(());

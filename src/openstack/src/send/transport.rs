@@ -43,7 +43,7 @@ impl HttpResponse {
 
 /// Why there is no complete answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Broken {
+pub(crate) enum TransportError {
     /// The connection was not established in time.
     #[error("the connection was not established in time")]
     ConnectTimedOut,
@@ -70,7 +70,7 @@ pub(crate) enum Broken {
     Other,
 }
 
-impl Broken {
+impl TransportError {
     /// Whether the request may have reached the service.
     pub(crate) fn maybe_sent(&self) -> bool {
         match self {
@@ -123,9 +123,15 @@ impl Transport {
     }
 
     /// Sends a request and reads the whole answer, up to the size limit.
-    pub(crate) async fn exchange(&self, request: RequestBuilder) -> Result<HttpResponse, Broken> {
-        let mut response = request.send().await.map_err(|error| self.broken(&error))?;
-        let too_large = || Broken::TooLarge(self.body_cap);
+    pub(crate) async fn exchange(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<HttpResponse, TransportError> {
+        let mut response = request
+            .send()
+            .await
+            .map_err(|error| self.transport_error(&error))?;
+        let too_large = || TransportError::TooLarge(self.body_cap);
         let announced = response.content_length().unwrap_or_default();
         if usize::try_from(announced).map_or(true, |length| length > self.body_cap) {
             return Err(too_large());
@@ -134,7 +140,7 @@ impl Transport {
         while let Some(chunk) = response
             .chunk()
             .await
-            .map_err(|error| self.broken(&error))?
+            .map_err(|error| self.transport_error(&error))?
         {
             if body.len() + chunk.len() > self.body_cap {
                 return Err(too_large());
@@ -148,23 +154,23 @@ impl Transport {
         })
     }
 
-    fn broken(&self, error: &reqwest::Error) -> Broken {
+    fn transport_error(&self, error: &reqwest::Error) -> TransportError {
         if error.is_timeout() {
             return if error.is_connect() {
-                Broken::ConnectTimedOut
+                TransportError::ConnectTimedOut
             } else {
-                Broken::TimedOut(self.total_timeout)
+                TransportError::TimedOut(self.total_timeout)
             };
         }
         let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
         while let Some(current) = cause {
             if let Some(tls) = current.downcast_ref::<rustls::Error>() {
-                return Broken::Tls(tls_problem(tls));
+                return TransportError::Tls(tls_problem(tls));
             }
             if let Some(io) = current.downcast_ref::<io::Error>() {
                 match io.kind() {
-                    io::ErrorKind::ConnectionRefused => return Broken::Refused,
-                    io::ErrorKind::TimedOut => return Broken::ConnectTimedOut,
+                    io::ErrorKind::ConnectionRefused => return TransportError::Refused,
+                    io::ErrorKind::TimedOut => return TransportError::ConnectTimedOut,
                     _ => {}
                 }
                 // The error's `source` would skip the inner error.
@@ -172,14 +178,14 @@ impl Transport {
                 continue;
             }
             if current.to_string().contains("dns error") {
-                return Broken::Unresolved;
+                return TransportError::Unresolved;
             }
             cause = current.source();
         }
         if error.is_builder() {
-            Broken::Other
+            TransportError::Other
         } else {
-            Broken::Lost
+            TransportError::Lost
         }
     }
 }

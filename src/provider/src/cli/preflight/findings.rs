@@ -7,7 +7,7 @@ use super::{
 };
 use crate::manager::plan::{Judgement, ObjectPlan, Plan};
 use capo_core::Provider;
-use capo_openstack::{Interface, Limited, load_balancer::ALLOWED_CIDRS};
+use capo_openstack::{Interface, LimitedResource, load_balancer::ALLOWED_CIDRS};
 
 /// The version of Cluster API's kinds that capo-rs reads; Cluster API serves it from 1.11 on.
 pub(super) const CLUSTER_API: &str = "v1beta2";
@@ -183,26 +183,28 @@ fn of_cloud(cloud: &CloudFacts, restricts_clients: bool, about: &mut About<'_>) 
 }
 
 /// What can't be done if no more of a resource can be created.
-fn without(resource: Limited) -> (Level, &'static str) {
+fn without(resource: LimitedResource) -> (Level, &'static str) {
     match resource {
-        Limited::Servers | Limited::Cores | Limited::Memory | Limited::Ports | Limited::Members => {
-            (
-                Level::Problem,
-                "a machine that is replaced needs more of them until the old one is gone",
-            )
-        }
-        Limited::Volumes | Limited::VolumeSize => {
+        LimitedResource::Servers
+        | LimitedResource::Cores
+        | LimitedResource::Memory
+        | LimitedResource::Ports
+        | LimitedResource::Members => (
+            Level::Problem,
+            "a machine that is replaced needs more of them until the old one is gone",
+        ),
+        LimitedResource::Volumes | LimitedResource::VolumeSize => {
             (Level::Note, "a machine with volumes can't be replaced")
         }
-        Limited::FloatingIps => (
+        LimitedResource::FloatingIps => (
             Level::Note,
             "a machine with an address of an OpenStackFloatingIPPool can't be replaced, nor a cluster with a floating IP added",
         ),
-        Limited::SecurityGroups => (
+        LimitedResource::SecurityGroups => (
             Level::Note,
             "a cluster with managed security groups can't be added",
         ),
-        Limited::LoadBalancers => (
+        LimitedResource::LoadBalancers => (
             Level::Note,
             "a cluster with a load balancer can't be added, nor a load balancer that is lost created again",
         ),

@@ -139,7 +139,7 @@ impl Octavia for Queued {
         let taken_back = Arc::clone(&self.0);
         async move {
             tokio::time::sleep(Duration::from_secs(30)).await;
-            taken_back.lock().push(Withdrawal::is_in_force());
+            taken_back.lock().push(Withdrawal::is_withdrawn());
             Err(Failure {
                 class: FailureClass::NotSent,
                 retry_after: None,

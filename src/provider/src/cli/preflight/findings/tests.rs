@@ -70,7 +70,7 @@ fn every_fact_that_matters_is_found() {
     fn cloud(facts: &mut Facts) -> &mut CloudFacts {
         facts.clusters[0].cloud.as_mut().unwrap()
     }
-    fn full(resource: Limited) -> Quota {
+    fn full(resource: LimitedResource) -> Quota {
         Quota {
             resource,
             used: 4,
@@ -110,18 +110,18 @@ fn every_fact_that_matters_is_found() {
         ),
         (
             |facts| {
-                cloud(facts).quotas = vec![full(Limited::Ports)];
+                cloud(facts).quotas = vec![full(LimitedResource::Ports)];
             },
             Level::Problem,
             Code::QuotaExhausted,
         ),
         (
-            |facts| cloud(facts).quotas = vec![full(Limited::Volumes)],
+            |facts| cloud(facts).quotas = vec![full(LimitedResource::Volumes)],
             Level::Note,
             Code::QuotaExhausted,
         ),
         (
-            |facts| cloud(facts).quotas = vec![full(Limited::FloatingIps)],
+            |facts| cloud(facts).quotas = vec![full(LimitedResource::FloatingIps)],
             Level::Note,
             Code::QuotaExhausted,
         ),
