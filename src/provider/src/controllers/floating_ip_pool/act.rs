@@ -13,7 +13,7 @@ use super::{
     ADDRESS_FINALIZER, FINALIZER, Pass, kubernetes, network,
     observe::{CREATION, Claim, Observed},
     openstack,
-    plan::{ClaimPlan, PoolEnd, PoolPlan, available, claimed, failed},
+    plan::{PoolClaimPlan, PoolEnd, PoolPlan, available, claimed, failed},
     report::{self, Report},
     validate::Desired,
 };
@@ -108,25 +108,28 @@ impl Pass<'_> {
         &mut self,
         identity: &Identity,
         observed: &Observed,
-        plans: &[ClaimPlan],
+        plans: &[PoolClaimPlan],
         network: &str,
         report: &mut Report,
     ) -> StepResult<()> {
         let allocates = plans
             .iter()
-            .any(|plan| matches!(plan, ClaimPlan::Allocate { .. }));
+            .any(|plan| matches!(plan, PoolClaimPlan::Allocate { .. }));
         if allocates {
             self.record_creation(Some(Timestamp::now())).await?;
         }
         for plan in plans {
             let (claim, fip) = match plan {
-                ClaimPlan::Blocked { .. } => continue,
-                ClaimPlan::Answer { claim } => (claim, None),
-                ClaimPlan::Give { claim, ip } => {
+                PoolClaimPlan::Blocked { .. } => continue,
+                PoolClaimPlan::Answer { claim } => (claim, None),
+                PoolClaimPlan::Give { claim, ip } => {
                     let found = observed.floating_ips.get(ip);
-                    (claim, found.map(|found| (found.fip.clone(), found.made)))
+                    (
+                        claim,
+                        found.map(|found| (found.fip.clone(), found.allocated_for_pool)),
+                    )
                 }
-                ClaimPlan::Allocate { claim } => {
+                PoolClaimPlan::Allocate { claim } => {
                     let answer = self.allocate(identity, network).await;
                     (claim, Some((self.known(answer).await?, true)))
                 }
@@ -134,11 +137,11 @@ impl Pass<'_> {
             let Some(claim) = observed.claims.get(*claim) else {
                 continue;
             };
-            if let Some((fip, made)) = fip {
+            if let Some((fip, allocated)) = fip {
                 let Some(ip) = fip.floating_ip_address else {
                     continue;
                 };
-                if made && observed.tags && !fip.tags.contains(&self.names.tag) {
+                if allocated && observed.tags && !fip.tags.contains(&self.names.tag) {
                     self.tag(identity, &fip).await?;
                 }
                 self.create_address(claim, ip).await?;

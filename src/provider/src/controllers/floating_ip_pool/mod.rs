@@ -21,7 +21,7 @@ use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use kube::Resource;
 
-use self::{act::Action, names::Names, observe::Observed, plan::PoolPlan, report::Report};
+use self::{act::Action, names::PoolNames, observe::Observed, plan::PoolPlan, report::Report};
 use super::{Context, Outcome};
 use crate::{
     kubernetes::{conditions::kind::FLOATING_IP_POOL_READY, patch::write_status},
@@ -51,7 +51,7 @@ fn pass(
     async move {
         let name = name_of(&*object);
         let pass = Pass {
-            names: Names::of(&name),
+            names: PoolNames::of(&name),
             name,
             context: &context,
             object: (*object).clone(),
@@ -67,7 +67,7 @@ fn pass(
 
 struct Pass<'a> {
     name: ObjectName,
-    names: Names,
+    names: PoolNames,
     context: &'a Context,
     object: OpenStackFloatingIPPool,
     /// Whether OpenStack accepts the credentials.

@@ -5,7 +5,7 @@ use capo_openstack::network::FloatingIp;
 
 /// How the floating IPs of one pool are recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct PoolNames {
     /// The description that capo-rs gives a floating IP. It is part of the request that creates the floating IP, so
     /// that the floating IP is found even if the answer to that request is lost.
     pub description: String,
@@ -16,7 +16,7 @@ pub(super) struct Names {
     pub tag: String,
 }
 
-impl Names {
+impl PoolNames {
     /// The description and tags of the pool `name`.
     pub(super) fn of(name: &ObjectName) -> Self {
         let made = "Created by cluster-api-provider-openstack OpenStackFloatingIPPool";
@@ -30,7 +30,7 @@ impl Names {
     /// Whether a floating IP was allocated for this pool. CAPO's description and tag are the same for pools of one name
     /// in different namespaces. If there is such another pool (`another`), they count only for addresses that this
     /// pool's status or its `IPAddress`es contain (`known`).
-    pub(super) fn made(&self, fip: &FloatingIp, another: bool, known: bool) -> bool {
+    pub(super) fn allocated_for_pool(&self, fip: &FloatingIp, another: bool, known: bool) -> bool {
         if fip.description == self.description {
             return true;
         }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn pools_of_one_name_in_two_namespaces_never_take_each_others_floating_ips() {
-        let names = Names::of(&ObjectName::new("a", "pool"));
+        let names = PoolNames::of(&ObjectName::new("a", "pool"));
         let fip = |description: &str, tags: &[&str]| -> FloatingIp {
             serde_json::from_value(json!({"id": "f", "description": description, "tags": tags}))
                 .unwrap()
@@ -69,7 +69,11 @@ mod tests {
             (fip("edited", &[tag]), false, false, true),
             (fip("the user's", &["mine"]), false, true, false),
         ] {
-            assert_eq!(names.made(&fip, another, known), expected, "{fip:?}");
+            assert_eq!(
+                names.allocated_for_pool(&fip, another, known),
+                expected,
+                "{fip:?}"
+            );
         }
     }
 }

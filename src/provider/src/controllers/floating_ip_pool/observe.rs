@@ -44,7 +44,7 @@ pub(super) struct Address {
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Whether it has the finalizer of capo-rs.
-    pub kept: bool,
+    pub has_finalizer: bool,
 }
 
 /// A floating IP that may be the pool's.
@@ -53,7 +53,7 @@ pub(super) struct Found {
     /// The floating IP.
     pub fip: FloatingIp,
     /// Whether it was allocated for this pool.
-    pub made: bool,
+    pub allocated_for_pool: bool,
 }
 
 /// What a pass reads.
@@ -160,7 +160,7 @@ impl Observed {
                 let address = Address {
                     ip,
                     deleting: object.metadata.deletion_timestamp.is_some(),
-                    kept: finalizer::is_on(&object.metadata, ADDRESS_FINALIZER),
+                    has_finalizer: finalizer::is_on(&object.metadata, ADDRESS_FINALIZER),
                     object,
                 };
                 self.addresses.insert(name, address);
@@ -245,20 +245,23 @@ impl Observed {
                 continue;
             };
             let own = fip.project_id.as_ref() == Some(&identity.project);
-            let made = own && pass.names.made(&fip, another, known.contains(&ip));
+            let allocated = own
+                && pass
+                    .names
+                    .allocated_for_pool(&fip, another, known.contains(&ip));
             let given = desired.pre_allocated.contains(&ip);
-            if made || given || known.contains(&ip) {
+            if allocated || given || known.contains(&ip) {
                 // With an administrator's credentials, floating IPs of other projects are listed too. Those of the own
                 // project take precedence.
                 let entry = self.floating_ips.entry(ip);
                 let entry = entry.or_insert_with(|| Found {
                     fip: fip.clone(),
-                    made: made && !given,
+                    allocated_for_pool: allocated && !given,
                 });
                 if own && entry.fip.project_id.as_ref() != Some(&identity.project) {
                     *entry = Found {
                         fip,
-                        made: made && !given,
+                        allocated_for_pool: allocated && !given,
                     };
                 }
             }

@@ -20,7 +20,7 @@ pub(super) const IN_DOUBT: Duration = Duration::from_mins(1);
 
 /// What to do about a claim without an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ClaimPlan {
+pub(super) enum PoolClaimPlan {
     /// The claim's `IPAddress` exists already, but the claim's status does not name it yet.
     Answer {
         /// Index in [`Observed::claims`].
@@ -88,7 +88,7 @@ pub(super) struct PoolPlan {
     /// The addresses to release.
     pub releases: Vec<ReleasePlan>,
     /// The claims to answer, in order.
-    pub claims: Vec<ClaimPlan>,
+    pub claims: Vec<PoolClaimPlan>,
     /// Why the other claims get no address now.
     pub shortage: Option<Shortage>,
     /// What to do about the pool itself.
@@ -101,13 +101,13 @@ impl PoolPlan {
         let releases = observed
             .addresses
             .iter()
-            .filter(|(_, address)| address.deleting && address.kept)
+            .filter(|(_, address)| address.deleting && address.has_finalizer)
             .map(|(name, address)| ReleasePlan {
                 address: name.clone(),
                 delete: address
                     .ip
                     .and_then(|ip| observed.floating_ips.get(&ip).map(|found| (found, ip)))
-                    .filter(|(found, _)| found.made && desired.delete_released)
+                    .filter(|(found, _)| found.allocated_for_pool && desired.delete_released)
                     .map(|(found, ip)| (found.fip.id.clone(), ip)),
             })
             .collect();
@@ -141,19 +141,19 @@ impl PoolPlan {
             let name = wanted.object.name_any();
             if let Some(address) = observed.addresses.get(&name) {
                 if address.object.spec.claim_ref.name != name {
-                    self.claims.push(ClaimPlan::Blocked { claim: name });
+                    self.claims.push(PoolClaimPlan::Blocked { claim: name });
                 } else if !address.deleting {
-                    self.claims.push(ClaimPlan::Answer { claim });
+                    self.claims.push(PoolClaimPlan::Answer { claim });
                 }
                 // An `IPAddress` that is being deleted belonged to an earlier claim of this name.
                 continue;
             }
             if observed.foreign_names.contains(&name) {
-                self.claims.push(ClaimPlan::Blocked { claim: name });
+                self.claims.push(PoolClaimPlan::Blocked { claim: name });
                 continue;
             }
             if let Some(ip) = free.pop_front() {
-                self.claims.push(ClaimPlan::Give { claim, ip });
+                self.claims.push(PoolClaimPlan::Give { claim, ip });
             } else if desired.max.is_some_and(|max| given >= max) {
                 waiting += 1;
                 continue;
@@ -161,7 +161,7 @@ impl PoolPlan {
                 self.shortage = Some(Shortage::InDoubt { until });
                 continue;
             } else {
-                self.claims.push(ClaimPlan::Allocate { claim });
+                self.claims.push(PoolClaimPlan::Allocate { claim });
             }
             given += 1;
         }
@@ -204,7 +204,7 @@ pub(super) fn available(observed: &Observed, desired: &Desired) -> Vec<IpAddr> {
     let allocated = observed
         .floating_ips
         .iter()
-        .filter(|(_, found)| found.made)
+        .filter(|(_, found)| found.allocated_for_pool)
         .map(|(ip, _)| *ip);
     desired
         .pre_allocated
@@ -227,7 +227,7 @@ fn end(observed: &Observed) -> PoolEnd {
         return PoolEnd::Waits(observed.addresses.keys().cloned().collect());
     }
     let ours = observed.floating_ips.iter().filter(|(ip, found)| {
-        found.made && found.fip.port_id.is_none() && !observed.elsewhere.contains(ip)
+        found.allocated_for_pool && found.fip.port_id.is_none() && !observed.elsewhere.contains(ip)
     });
     PoolEnd::Goes(
         ours.map(|(ip, found)| (found.fip.id.clone(), *ip))

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     observe::Observed,
-    plan::{ClaimPlan, IN_DOUBT, PoolPlan, Shortage, failed},
+    plan::{IN_DOUBT, PoolClaimPlan, PoolPlan, Shortage, failed},
     validate::Desired,
 };
 use crate::{
@@ -124,7 +124,7 @@ pub(super) fn readiness(
         .claims
         .iter()
         .filter_map(|plan| match plan {
-            ClaimPlan::Blocked { claim } => Some(claim.as_str()),
+            PoolClaimPlan::Blocked { claim } => Some(claim.as_str()),
             _ => None,
         })
         .collect();

@@ -23,15 +23,21 @@ fn address(claim: &str, last: u8, deleting: bool) -> (String, Address) {
         object: serde_json::from_value(object).unwrap(),
         ip: Some(ip(last)),
         deleting,
-        kept: true,
+        has_finalizer: true,
     };
     (claim.to_owned(), address)
 }
 
-fn floating(last: u8, made: bool, port: Option<&str>) -> (IpAddr, Found) {
+fn floating(last: u8, allocated_for_pool: bool, port: Option<&str>) -> (IpAddr, Found) {
     let fip = json!({"id": format!("f{last}"), "floating_ip_address": ip(last).to_string(), "port_id": port});
     let fip = serde_json::from_value(fip).unwrap();
-    (ip(last), Found { fip, made })
+    (
+        ip(last),
+        Found {
+            fip,
+            allocated_for_pool,
+        },
+    )
 }
 
 fn plan(observed: &Observed, desired: &Desired) -> PoolPlan {
@@ -53,15 +59,15 @@ fn what_the_user_brought_along_comes_first_then_what_is_there_then_something_new
     assert_eq!(
         plan.claims,
         [
-            ClaimPlan::Give {
+            PoolClaimPlan::Give {
                 claim: 0,
                 ip: ip(9)
             },
-            ClaimPlan::Give {
+            PoolClaimPlan::Give {
                 claim: 1,
                 ip: ip(1)
             },
-            ClaimPlan::Allocate { claim: 2 },
+            PoolClaimPlan::Allocate { claim: 2 },
         ]
     );
     assert_eq!(plan.shortage, None);
@@ -108,7 +114,7 @@ fn the_limit_counts_what_is_given_out_and_stops_allocations_alone() {
         ..Desired::default()
     };
     let short = plan(&observed, &desired);
-    assert_eq!(short.claims, [ClaimPlan::Allocate { claim: 0 }]);
+    assert_eq!(short.claims, [PoolClaimPlan::Allocate { claim: 0 }]);
     assert_eq!(
         short.shortage,
         Some(Shortage::MaxReached { max: 2, waiting: 2 })
@@ -134,7 +140,7 @@ fn a_creation_whose_answer_was_lost_is_waited_for_and_what_it_made_is_used() {
     let waiting = plan(&observed, &desired);
     assert_eq!(
         waiting.claims,
-        [ClaimPlan::Give {
+        [PoolClaimPlan::Give {
             claim: 0,
             ip: ip(1)
         }]
@@ -223,11 +229,11 @@ fn an_address_that_is_there_answers_its_claim_and_another_ones_blocks_it() {
     assert_eq!(
         plan(&observed, &Desired::default()).claims,
         [
-            ClaimPlan::Answer { claim: 0 },
-            ClaimPlan::Blocked {
+            PoolClaimPlan::Answer { claim: 0 },
+            PoolClaimPlan::Blocked {
                 claim: "b".to_owned()
             },
-            ClaimPlan::Blocked {
+            PoolClaimPlan::Blocked {
                 claim: "c".to_owned()
             },
         ]
