@@ -44,7 +44,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     let shown = pass.full_name();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     if let Err(step_error) = not_colliding(&pass) {
-        pass.note(step_error);
+        pass.record(step_error);
         return pass.end().await;
     }
     let facts = gather_facts(&mut pass).await;
@@ -55,12 +55,12 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     };
     // The facts that are known already are published first, so that no gate waits for the rest of this pass.
     // Credentials that differ from the last ones are published only after they were verified.
-    let cloud_changed = matches!(&cloud, Ok(cloud) if !pass.seen.is_verified(cloud));
+    let cloud_changed = matches!(&cloud, Ok(cloud) if !pass.cached.is_verified(cloud));
     if !cloud_changed {
         pass.publish(&desired, &problems, &published);
     }
     let signed_in = pass.sign_in(cloud).await;
-    if let Some(identity) = pass.ok_or_note(signed_in) {
+    if let Some(identity) = pass.ok_or_record(signed_in) {
         act(&mut pass, &desired, &problems, &published, &identity).await;
     }
     report_problems(&mut pass, &desired, problems.clone());
@@ -94,16 +94,16 @@ fn report_problems(pass: &mut Reconcile<'_>, desired: &DesiredCluster, problems:
                 &problem.message,
             );
         } else {
-            pass.note(StepError::refused(
+            pass.record(StepError::refused(
                 problem.part.condition(),
                 Reason::InvalidSpec,
                 problem.message,
             ));
         }
     }
-    let found = pass.seen.load_balancer.found();
+    let found = pass.cached.load_balancer.found();
     if let (Some(lb), Some(found)) = (&desired.load_balancer, found) {
-        for limit in unsupported(lb, found, pass.seen.octavia_version) {
+        for limit in unsupported(lb, found, pass.cached.octavia_version) {
             let note = format!(
                 "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{limit}",
                 desired.object
@@ -133,7 +133,7 @@ pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired
         super::is_paused_or_moved(&pass.object, &pass.related),
         known_endpoint(pass.object.spec.control_plane_endpoint.as_ref()),
         &pass.related,
-        &mut pass.seen,
+        &mut pass.cached,
     )
     .await
 }
@@ -150,7 +150,7 @@ async fn read_octavia_version(pass: &mut Reconcile<'_>, context: &StepContext<'_
         .load_balancer_api_version(Priority::Settling)
         .await;
     match version {
-        Ok(version) => pass.seen.octavia_version = Some(version),
+        Ok(version) => pass.cached.octavia_version = Some(version),
         Err(error) => tracing::debug!(%error, "Reading the version of Octavia's API failed"),
     }
 }
@@ -168,16 +168,16 @@ async fn act(
         return;
     };
     let recorded = project::record(pass, &context.project).await;
-    if pass.ok_or_note(recorded).is_none() {
+    if pass.ok_or_record(recorded).is_none() {
         return;
     }
-    let plan = pass.ok_or_note(plan).flatten();
+    let plan = pass.ok_or_record(plan).flatten();
     pass.publish(desired, problems, published);
     read_octavia_version(pass, &context).await;
     let scope = networking::scope(pass);
     zones(pass, &context, scope).await;
     let lists = networking(pass, &context, problems, scope).await;
-    pass.report.networking = pass.seen.networking.clone();
+    pass.report.networking = pass.cached.networking.clone();
     match (&desired.load_balancer, plan) {
         (None, _) => pass.report.load_balancer = LoadBalancerReport::None,
         (Some(_), None) => {}
@@ -185,16 +185,16 @@ async fn act(
         (Some(_), Some(LoadBalancerPlan::Create)) if !desired.is_port_known(problems) => {}
         (Some(desired), Some(plan)) => {
             let step = load_balancer_step::carry_out(pass, &context, desired, plan).await;
-            pass.ok_or_note(step);
+            pass.ok_or_record(step);
         }
     }
     if !has_problem(problems, Part::Endpoint) {
         let step = endpoint(pass, &context, &published.facts).await;
-        pass.ok_or_note(step);
+        pass.ok_or_record(step);
     }
     bastion::reconcile(pass, &context).await;
     if context.has_changed.load(Ordering::Relaxed) {
-        pass.seen.settled_networking = None;
+        pass.cached.settled_networking = None;
     } else if let Some(lists) = lists {
         settled_networking::remember(pass, &lists);
     }
@@ -207,7 +207,7 @@ pub(super) async fn look_up_and_verify(
     context: &StepContext<'_>,
 ) -> Option<StepResult<Option<LoadBalancerPlan>>> {
     let recorded = project::check_recorded(pass, &context.project);
-    pass.ok_or_note(recorded)?;
+    pass.ok_or_record(recorded)?;
     let found = match &context.desired.load_balancer {
         Some(_) => load_balancer_step::look_up(pass, context).await,
         None => Ok(None),
@@ -217,14 +217,14 @@ pub(super) async fn look_up_and_verify(
         Ok(None) | Err(_) => &[],
     };
     let verified = project::verify(pass, context, balancers).await;
-    pass.ok_or_note(verified)?;
-    if !pass.seen.is_verified(context.cloud) {
+    pass.ok_or_record(verified)?;
+    if !pass.cached.is_verified(context.cloud) {
         // Other credentials may see other networks, so the networking is read again.
-        pass.seen.networking_read = None;
+        pass.cached.networking_read = None;
     }
-    pass.seen.verified_cloud = Some(context.cloud.clone());
-    pass.seen.project = Some(context.project.clone());
-    pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+    pass.cached.verified_cloud = Some(context.cloud.clone());
+    pass.cached.project = Some(context.project.clone());
+    pass.set_true(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
     Some(found.map(|found| load_balancer_step::decide(pass, context, found)))
 }
 
@@ -243,11 +243,11 @@ fn report_load_balancer(
         pass.report.set_condition(KIND, verdict);
         return;
     }
-    if let Some(known) = pass.seen.load_balancer.found().cloned() {
+    if let Some(known) = pass.cached.load_balancer.found().cloned() {
         let wants_floating_ip = desired.endpoint.wants_floating_ip()
             && takes_floating_ip(desired.floating_ip, known.vip)
-            && pass.seen.networking.external != Lookup::Absent;
-        let floating_ip = match &pass.seen.floating_ip {
+            && pass.cached.networking.external != Lookup::Absent;
+        let floating_ip = match &pass.cached.floating_ip {
             Some(read) => read.value.floating_ip_address.into(),
             None if wants_floating_ip => Lookup::Unknown,
             None => Lookup::Absent,

@@ -6,7 +6,7 @@ use super::{
     endpoint::name::EndpointName,
     load_balancer::plan::Replacements,
     machine_floating_ip::observation::SeenCarriers,
-    observation::{KnownLoadBalancer, Networking, SettledNetworking, Turn},
+    observation::{KnownLoadBalancer, Networking, RotatingRead, SettledNetworking},
 };
 use crate::controllers::health::Track;
 use crate::reconcile::ReadAt;
@@ -38,7 +38,7 @@ pub(crate) struct CachedCluster {
     /// What the lists of the project showed of the networking when a pass found nothing to change.
     pub settled_networking: Option<SettledNetworking>,
     /// The part of the networking that is read next; the parts that rarely change take turns.
-    pub turn: Turn,
+    pub turn: RotatingRead,
     /// The names of the availability zones that Nova shows as available.
     pub zones: Option<ReadAt<Vec<String>>>,
     /// The bastion, while its server runs.

@@ -10,7 +10,7 @@ use capo_core::{MemberStatus, ObjectName};
 use capo_gate::findings::{Findings, MemberFinding};
 
 /// The maximum number of members that the CRD's schema accepts.
-const MOST: usize = 1024;
+const MAX_MEMBERS: usize = 1024;
 
 /// Returns the members for the status. If nothing of a member changed except the time of its last read, the former
 /// entry stays; otherwise every pass would write the status because of the new time.
@@ -24,7 +24,7 @@ pub(crate) fn list(
         .iter()
         .filter(|member| !member.machine.is_empty() && member.port > 0)
         .filter(|member| keys.insert((member.machine.clone(), member.port)))
-        .take(MOST)
+        .take(MAX_MEMBERS)
         .map(|member| {
             let now = member_status(member);
             before

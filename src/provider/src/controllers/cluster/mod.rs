@@ -98,7 +98,7 @@ async fn apply(mut pass: Reconcile<'_>) -> Outcome {
             Reason::WaitingForOwner,
             message.clone(),
         ));
-        pass.note_wait(Outcome::wait(
+        pass.record_wait(Outcome::wait(
             Reason::WaitingForOwner,
             message,
             Duration::from_mins(1),
@@ -147,7 +147,7 @@ async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
     }
     let message = "Waiting for an owner reference to the Cluster (metadata.ownerReferences)";
     pass.report.ready = Some(ConditionState::unknown(Reason::WaitingForOwner, message));
-    pass.note_wait(Outcome::wait(
+    pass.record_wait(Outcome::wait(
         Reason::WaitingForOwner,
         message,
         Duration::from_mins(1),
@@ -169,7 +169,7 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
     let shown = pass.full_name();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     let facts = act::gather_facts(&mut pass).await;
-    if pass.seen.load_balancer.found().is_some() {
+    if pass.cached.load_balancer.found().is_some() {
         let published = reconcile::Published {
             cloud: pass.cloud().await.ok(),
             facts,

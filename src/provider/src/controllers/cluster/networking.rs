@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     desired::Reference,
     network,
-    observation::{NetworkState, Turn},
+    observation::{NetworkState, RotatingRead},
     reconcile::Reconcile,
     router, security_groups, settled_networking,
     step_context::StepContext,
@@ -24,7 +24,7 @@ pub(crate) enum Scope {
     /// Nothing is read. The values of a recent read are used.
     Nothing,
     /// Everything that may have changed is read, and in addition one of the parts that hardly ever change.
-    Part(Turn),
+    Part(RotatingRead),
     /// Everything is read.
     All,
 }
@@ -37,7 +37,7 @@ impl Scope {
         read: Option<(i64, Duration)>,
         generation: i64,
         sync_period: Duration,
-        turn: Turn,
+        turn: RotatingRead,
     ) -> Self {
         match read {
             Some((of, age)) if of == generation && age < sync_period / 2 => Self::Nothing,
@@ -47,7 +47,7 @@ impl Scope {
     }
 
     /// Whether the pass reads this one of the parts that hardly ever change.
-    pub(crate) fn includes(self, turn: Turn) -> bool {
+    pub(crate) fn includes(self, turn: RotatingRead) -> bool {
         match self {
             Self::Nothing => false,
             Self::Part(its) => its == turn,
@@ -58,10 +58,10 @@ impl Scope {
 
 /// The scope of this pass.
 pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
-    let read = pass.seen.networking_read.as_ref();
+    let read = pass.cached.networking_read.as_ref();
     let read = read.map(|read| (read.value, read.age(pass.now)));
     let sync_period = pass.context.settings.sync_period;
-    Scope::of(read, pass.generation(), sync_period, pass.seen.turn)
+    Scope::of(read, pass.generation(), sync_period, pass.cached.turn)
 }
 
 /// Reads and creates network, router and security groups, within `scope`. Each part goes on as far as it can without
@@ -74,78 +74,78 @@ pub(crate) async fn networking(
     mut scope: Scope,
 ) -> Option<Arc<ProjectNetworking>> {
     if scope == Scope::Nothing {
-        all_good(pass);
+        set_all_true(pass);
         return None;
     }
     let lists = settled_networking::lists(pass, context).await;
     if let (Scope::Part(_), Some(lists)) = (scope, &lists) {
         if settled_networking::is_unchanged(pass, lists) {
-            pass.seen.networking_read = Some(ReadAt::new(pass.generation(), pass.now));
-            if let Some(floating_ip) = &mut pass.seen.floating_ip {
+            pass.cached.networking_read = Some(ReadAt::new(pass.generation(), pass.now));
+            if let Some(floating_ip) = &mut pass.cached.floating_ip {
                 floating_ip.at = pass.now;
             }
-            all_good(pass);
+            set_all_true(pass);
             return None;
         }
         scope = Scope::All;
     }
-    pass.seen.networking_read = None;
-    pass.seen.settled_networking = None;
-    let external = if scope.includes(Turn::ExternalNetwork) {
+    pass.cached.networking_read = None;
+    pass.cached.settled_networking = None;
+    let external = if scope.includes(RotatingRead::ExternalNetwork) {
         let external = network::external(context, &context.desired.external).await;
-        pass.ok_or_note(external).map(Lookup::from)
+        pass.ok_or_record(external).map(Lookup::from)
     } else {
-        Some(pass.seen.networking.external.clone())
+        Some(pass.cached.networking.external.clone())
     };
-    let kept = pass.seen.networking.network.found().cloned();
-    let kept = kept.filter(|_| !scope.includes(Turn::Network));
+    let kept = pass.cached.networking.network.found().cloned();
+    let kept = kept.filter(|_| !scope.includes(RotatingRead::Network));
     let network = if has_problem(problems, Part::Network) {
         network::find(context).await
     } else {
         network::network(context, kept.as_ref()).await.map(Some)
     };
-    let network = pass.ok_or_note(network).flatten();
+    let network = pass.ok_or_record(network).flatten();
     let mut complete = external.is_some() && network.is_some();
     if let Some(external) = external.clone() {
-        pass.seen.networking.external = external;
+        pass.cached.networking.external = external;
     }
     if let Some(network) = network {
         let primary = primary_subnet(context, &network).await;
-        let primary = pass.ok_or_note(primary);
+        let primary = pass.ok_or_record(primary);
         complete &= primary.is_some();
         if let Some(primary) = primary {
-            pass.seen.networking.primary_subnet = Lookup::Found(primary);
+            pass.cached.networking.primary_subnet = Lookup::Found(primary);
         }
         if complete {
-            pass.good(kind::NETWORK_READY);
+            pass.set_true(kind::NETWORK_READY);
         }
         let external = external
             .as_ref()
             .filter(|_| !has_problem(problems, Part::Router));
         complete &= router(pass, context, &network, external, scope).await;
         complete &= groups(pass, context, &network).await;
-        pass.seen.networking.network = Lookup::Found(network);
+        pass.cached.networking.network = Lookup::Found(network);
     }
-    if scope.includes(Turn::Network) {
+    if scope.includes(RotatingRead::Network) {
         complete &= load_balancer_network(pass, context, problems).await;
     }
     if complete {
-        pass.seen.networking_read = Some(ReadAt::new(pass.generation(), pass.now));
+        pass.cached.networking_read = Some(ReadAt::new(pass.generation(), pass.now));
         if let Scope::Part(turn) = scope {
-            pass.seen.turn = turn.next();
+            pass.cached.turn = turn.next();
         }
     }
     lists.filter(|_| complete)
 }
 
 /// Sets the conditions of all parts to True, because nothing has changed since the last read without an error.
-fn all_good(pass: &mut Reconcile<'_>) {
+fn set_all_true(pass: &mut Reconcile<'_>) {
     for kind in [
         kind::NETWORK_READY,
         kind::ROUTER_READY,
         kind::SECURITY_GROUPS_READY,
     ] {
-        pass.good(kind);
+        pass.set_true(kind);
     }
 }
 
@@ -157,18 +157,18 @@ async fn router(
     external: Option<&Lookup<Network>>,
     scope: Scope,
 ) -> bool {
-    let kept = pass.seen.networking.router.found();
-    let kept = kept.filter(|_| !scope.includes(Turn::Router));
+    let kept = pass.cached.networking.router.found();
+    let kept = kept.filter(|_| !scope.includes(RotatingRead::Router));
     let step = match external {
         Some(external) => router::router(context, network, external.found(), kept).await,
         None => router::find(context).await,
     };
-    let Some(router) = pass.ok_or_note(step) else {
+    let Some(router) = pass.ok_or_record(step) else {
         return false;
     };
-    pass.seen.networking.router = router.into();
+    pass.cached.networking.router = router.into();
     if external.is_some() {
-        pass.good(kind::ROUTER_READY);
+        pass.set_true(kind::ROUTER_READY);
     }
     external.is_some()
 }
@@ -181,15 +181,15 @@ async fn groups(
     let groups = match &context.desired.security {
         Some(desired) => {
             let groups = security_groups::groups(context, desired, &network.ranges()).await;
-            match pass.ok_or_note(groups) {
+            match pass.ok_or_record(groups) {
                 Some(groups) => Lookup::Found(groups),
                 None => return false,
             }
         }
         None => Lookup::Absent,
     };
-    pass.seen.networking.groups = groups;
-    pass.good(kind::SECURITY_GROUPS_READY);
+    pass.cached.networking.groups = groups;
+    pass.set_true(kind::SECURITY_GROUPS_READY);
     true
 }
 
@@ -204,16 +204,16 @@ async fn load_balancer_network(
         .as_ref()
         .filter(|lb| lb.has_own_network());
     let Some(desired) = own else {
-        pass.seen.networking.load_balancer_network = Lookup::Absent;
+        pass.cached.networking.load_balancer_network = Lookup::Absent;
         return true;
     };
     if has_problem(problems, Part::LoadBalancerNetwork) {
         return false;
     }
     let found = network::of_load_balancer(context, desired).await;
-    match pass.ok_or_note(found) {
+    match pass.ok_or_record(found) {
         Some(network) => {
-            pass.seen.networking.load_balancer_network = Lookup::Found(network);
+            pass.cached.networking.load_balancer_network = Lookup::Found(network);
             true
         }
         None => false,
@@ -250,21 +250,21 @@ mod tests {
             (None, Scope::All),
             (at(1, 1), Scope::All),
             (at(2, 4), Scope::Nothing),
-            (at(2, 8), Scope::Part(Turn::Router)),
+            (at(2, 8), Scope::Part(RotatingRead::Router)),
         ];
         for (read, expected) in cases {
-            let scope = Scope::of(read, 2, sync_period, Turn::Router);
+            let scope = Scope::of(read, 2, sync_period, RotatingRead::Router);
             assert_eq!(scope, expected, "{read:?}");
         }
-        let mut turns = vec![Turn::default()];
+        let mut turns = vec![RotatingRead::default()];
         for _ in 0..3 {
             turns.extend(turns.last().map(|turn| turn.next()));
         }
         for turn in [
-            Turn::ExternalNetwork,
-            Turn::Network,
-            Turn::Router,
-            Turn::Zones,
+            RotatingRead::ExternalNetwork,
+            RotatingRead::Network,
+            RotatingRead::Router,
+            RotatingRead::Zones,
         ] {
             assert!(turns.contains(&turn), "{turn:?}");
             assert!(Scope::All.includes(turn) && !Scope::Nothing.includes(turn));

@@ -104,7 +104,7 @@ impl From<&LoadBalancer> for KnownLoadBalancer {
 /// reads show if one of these objects vanished: a network is deleted only after its subnets, and a router only after
 /// its interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Turn {
+pub(crate) enum RotatingRead {
     /// The external network.
     #[default]
     ExternalNetwork,
@@ -116,7 +116,7 @@ pub(crate) enum Turn {
     Zones,
 }
 
-impl Turn {
+impl RotatingRead {
     /// The part that is read after this one.
     pub(crate) fn next(self) -> Self {
         match self {

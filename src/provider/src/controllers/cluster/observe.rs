@@ -193,7 +193,7 @@ async fn control_plane(
 }
 
 /// Collects the facts for the tracker. The CA and the time since which the remote connection has held are kept in
-/// `seen`.
+/// `cached`.
 pub(crate) async fn facts(
     context: &Context,
     name: &ObjectName,
@@ -201,15 +201,15 @@ pub(crate) async fn facts(
     paused: bool,
     endpoint: Option<Endpoint>,
     related: &RelatedObjects,
-    seen: &mut CachedCluster,
+    cached: &mut CachedCluster,
 ) -> ClusterFacts {
     let connection = related
         .cluster
         .as_ref()
         .and_then(|cluster| cluster.condition(REMOTE_CONNECTION_PROBE));
     let now = Instant::now();
-    let remote_connection = seen.remote_connection.observe(connection, now);
-    read_authority(context, &name.namespace, &related.cluster_name, seen, now).await;
+    let remote_connection = cached.remote_connection.observe(connection, now);
+    read_authority(context, &name.namespace, &related.cluster_name, cached, now).await;
     ClusterFacts {
         paused,
         cluster_deleting: related.is_being_deleted(),
@@ -217,7 +217,7 @@ pub(crate) async fn facts(
         operator: gate_override_of(operator),
         remote_connection,
         endpoint,
-        ca_pem: seen.authority.clone().map(|read| read.value),
+        ca_pem: cached.authority.clone().map(|read| read.value),
         kubeadm_control_plane: related.control_plane.kubeadm,
         machines: openstack_machines(context, &name.namespace, related),
     }
@@ -264,10 +264,10 @@ async fn read_authority(
     context: &Context,
     namespace: &str,
     cluster: &str,
-    seen: &mut CachedCluster,
+    cached: &mut CachedCluster,
     now: Instant,
 ) {
-    let known = seen.authority.found();
+    let known = cached.authority.found();
     if known.is_some_and(|read| read.age(now) < AUTHORITY_AGE) {
         return;
     }
@@ -280,16 +280,16 @@ async fn read_authority(
                 .and_then(|data| data.get("tls.crt"))
                 .filter(|pem| pem.0.len() <= LARGEST_AUTHORITY)
                 .and_then(|pem| String::from_utf8(pem.0.clone()).ok());
-            seen.authority =
+            cached.authority =
                 pem.map_or(Lookup::Unknown, |pem| Lookup::Found(ReadAt::new(pem, now)));
         }
-        Ok(None) => seen.authority = Lookup::Absent,
+        Ok(None) => cached.authority = Lookup::Absent,
         Err(error) => tracing::debug!(secret, %error, "Reading the cluster's CA failed"),
     }
 }
 
 /// Whether nothing is lost by deleting the load balancer, from reads without a cache.
-pub(crate) async fn nothing_to_lose(
+pub(crate) async fn is_safe_to_delete(
     context: &Context,
     namespace: &str,
     cluster_name: &str,

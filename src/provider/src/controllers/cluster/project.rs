@@ -20,7 +20,7 @@ use capo_openstack::load_balancer::LoadBalancer;
 /// there, and what exists or is absent there says nothing about this cluster.
 pub(crate) fn check_recorded(pass: &Reconcile<'_>, project: &ProjectId) -> StepResult<()> {
     match recorded(&pass.object) {
-        Some(own) if own != *project => Err(elsewhere(format!(
+        Some(own) if own != *project => Err(wrong_project(format!(
             "OpenStackCluster {}: spec.identityRef leads to project {project}, and the objects of this cluster are in project \
              {own}, as the annotation {PROJECT_ANNOTATION} says; nothing is created, deleted or released until the \
              credentials of that project are back",
@@ -58,7 +58,7 @@ pub(crate) async fn record(pass: &mut Reconcile<'_>, project: &ProjectId) -> Ste
     Ok(())
 }
 
-fn elsewhere(message: String) -> StepError {
+fn wrong_project(message: String) -> StepError {
     StepError::failed(
         OPENSTACK_AUTHENTICATION_SUCCEEDED,
         FailureClass::Conflict,
@@ -77,7 +77,7 @@ pub(crate) async fn verify(
     balancers: &[LoadBalancer],
 ) -> StepResult<()> {
     if recorded(&pass.object).is_some()
-        || pass.seen.is_verified(context.cloud)
+        || pass.cached.is_verified(context.cloud)
         || !pass.related.machine_admitted()
     {
         return Ok(());
@@ -112,7 +112,7 @@ pub(crate) async fn verify(
             return Ok(());
         }
     }
-    Err(elsewhere(format!(
+    Err(wrong_project(format!(
         "OpenStackCluster {}: spec.identityRef leads to project {}, in which neither the load balancer and the managed \
          network of the status nor a server of the control plane exists; nothing is created, deleted or released until the \
          credentials of the cluster's own project are back. If this is its project, say so with the annotation \

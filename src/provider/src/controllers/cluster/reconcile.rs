@@ -55,7 +55,7 @@ pub(crate) struct Reconcile<'a> {
     /// The related Kubernetes objects.
     pub related: RelatedObjects,
     /// What earlier passes of this process have read.
-    pub seen: CachedCluster,
+    pub cached: CachedCluster,
     /// What the pass reports at its end.
     pub report: Report,
     /// The moment at which the pass began.
@@ -74,7 +74,7 @@ impl<'a> Reconcile<'a> {
         related: RelatedObjects,
     ) -> Self {
         let name = name_of(&object);
-        let seen = context
+        let cached = context
             .clusters
             .get(&name, object.metadata.uid.as_deref())
             .unwrap_or_default();
@@ -83,7 +83,7 @@ impl<'a> Reconcile<'a> {
             object,
             name,
             related,
-            seen,
+            cached,
             report: Report::default(),
             now: Instant::now(),
             wake_machines: false,
@@ -136,36 +136,36 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Records the error of a step that did not complete. Other steps continue.
-    pub(crate) fn note(&mut self, step_error: StepError) {
+    pub(crate) fn record(&mut self, step_error: StepError) {
         self.report
             .set_condition(step_error.condition, step_error.state);
         self.outcomes.push(step_error.outcome);
     }
 
     /// Records the error of a step that no machine depends on.
-    pub(crate) fn note_optional(&mut self, step_error: StepError) {
+    pub(crate) fn record_optional(&mut self, step_error: StepError) {
         self.report
             .set_condition(step_error.condition, step_error.state);
         self.optional_outcomes.push(step_error.outcome);
     }
 
     /// Records a wait that another condition shows.
-    pub(crate) fn note_wait(&mut self, outcome: Outcome) {
+    pub(crate) fn record_wait(&mut self, outcome: Outcome) {
         self.outcomes.push(outcome);
     }
 
     /// Records a wait that no condition shows and on which no machine depends.
-    pub(crate) fn wait_optional(&mut self, outcome: Outcome) {
+    pub(crate) fn record_optional_wait(&mut self, outcome: Outcome) {
         self.optional_outcomes.push(outcome);
     }
 
     /// Returns the value of a step, or records its error and returns `None`.
-    pub(crate) fn ok_or_note<T>(&mut self, step: StepResult<T>) -> Option<T> {
-        step.map_err(|step_error| self.note(step_error)).ok()
+    pub(crate) fn ok_or_record<T>(&mut self, step: StepResult<T>) -> Option<T> {
+        step.map_err(|step_error| self.record(step_error)).ok()
     }
 
     /// Records that a condition is True.
-    pub(crate) fn good(&mut self, kind: &'static str) {
+    pub(crate) fn set_true(&mut self, kind: &'static str) {
         self.report
             .set_condition(kind, ConditionState::met(Reason::Ready));
     }
@@ -214,11 +214,15 @@ impl<'a> Reconcile<'a> {
             .within(&self.name.namespace);
         let server = self.context.stores.openstack_servers.get(&key);
         let status = self.object.status.as_ref();
-        let shown = self.seen.bastion.as_ref().map(|seen| &seen.status);
+        let shown = self.cached.bastion.as_ref().map(|seen| &seen.status);
         let shown = shown.or(status.and_then(|status| status.bastion.as_ref()));
         let bastion = bastion_addresses(&self.object.spec, shown, server.as_deref());
-        let vip = self.seen.load_balancer.found().and_then(|found| found.vip);
-        allowed_cidrs::ranges(allowed, &self.seen.networking, bastion.as_deref(), vip)
+        let vip = self
+            .cached
+            .load_balancer
+            .found()
+            .and_then(|found| found.vip);
+        allowed_cidrs::ranges(allowed, &self.cached.networking, bastion.as_deref(), vip)
     }
 
     /// Publishes the load balancer and the facts about its cluster to the tracker. While it is unknown whether there is
@@ -235,7 +239,7 @@ impl<'a> Reconcile<'a> {
         let is_known = desired.is_port_known(problems)
             && match &desired.load_balancer {
                 None => true,
-                Some(load_balancer) => is_load_balancer_known(&self.seen, load_balancer),
+                Some(load_balancer) => is_load_balancer_known(&self.cached, load_balancer),
             };
         if !is_known && (tracker.set_facts(&self.name, facts) || !self.opens_a_gate(facts)) {
             return;
@@ -244,14 +248,14 @@ impl<'a> Reconcile<'a> {
         let restriction = spec.and_then(|spec| spec.allowed_cidrs.as_deref());
         let load_balancer = DesiredTracking {
             generation: self.generation(),
-            seen: &self.seen,
+            cached: &self.cached,
             desired,
             allowed_cidrs: self.allowed_cidrs(restriction),
         };
         let cloud = published
             .cloud
             .clone()
-            .filter(|cloud| is_known && self.seen.is_verified(cloud));
+            .filter(|cloud| is_known && self.cached.is_verified(cloud));
         let load_balancer = load_balancer.for_tracker(facts.clone());
         tracker.set_load_balancer(&self.name, cloud.map(OctaviaClient), load_balancer);
         // The object may have vanished during the pass. The store is checked after publishing, so that either this
@@ -298,7 +302,7 @@ impl<'a> Reconcile<'a> {
             Ok(written) => {
                 // The generation that this write creates requires no new read.
                 let generation = written.metadata.generation.unwrap_or_default();
-                if let Some(read) = &mut self.seen.networking_read {
+                if let Some(read) = &mut self.cached.networking_read {
                     read.value = generation;
                 }
                 self.object = written;
@@ -340,7 +344,7 @@ impl<'a> Reconcile<'a> {
         self.report.complete = outcome == Outcome::Done;
         let written = self.write().await;
         let uid = self.object.metadata.uid.as_deref();
-        self.context.clusters.put(&self.name, uid, self.seen);
+        self.context.clusters.put(&self.name, uid, self.cached);
         if self.wake_machines {
             let cluster = ObjectName::new(&self.name.namespace, &self.related.cluster_name);
             let context = self.context;

@@ -27,7 +27,7 @@ use capo_gate::findings::Findings;
 use capo_openstack::network::{Network, Router};
 
 /// The conditions that every object has from the first pass on.
-const OURS: [&str; 6] = [
+const PERMANENT_CONDITIONS: [&str; 6] = [
     kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
     kind::NETWORK_READY,
     kind::ROUTER_READY,
@@ -140,7 +140,7 @@ impl Report {
             conditions.set(kind, verdict);
         }
         let unseen = ConditionState::unknown(Reason::NotYetObserved, "Not observed yet");
-        for kind in OURS {
+        for kind in PERMANENT_CONDITIONS {
             conditions.set_if_absent(kind, &unseen);
         }
         conditions.set_if_absent(kind::PAUSED, &ConditionState::unmet(Reason::NotPaused, ""));
@@ -158,7 +158,7 @@ impl Report {
     /// The conditions that count in Ready. Until the cluster is provisioned, all of them count; after that an ordinary
     /// change in the load balancer does not. The bastion never counts, because no machine depends on it.
     fn counted(&self, provisioned: bool) -> Vec<&'static str> {
-        let mut counted: Vec<&'static str> = OURS
+        let mut counted: Vec<&'static str> = PERMANENT_CONDITIONS
             .into_iter()
             .filter(|kind| *kind != kind::API_SERVER_LOAD_BALANCER_READY)
             .collect();

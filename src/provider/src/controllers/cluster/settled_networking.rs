@@ -35,7 +35,7 @@ pub(crate) async fn lists(
     pass: &Reconcile<'_>,
     context: &StepContext<'_>,
 ) -> Option<Arc<ProjectNetworking>> {
-    let is_of_cloud = |seen: &CachedCluster| seen.is_verified(context.cloud);
+    let is_of_cloud = |cached: &CachedCluster| cached.is_verified(context.cloud);
     if pass.context.clusters.count(is_of_cloud) < SHARED_BY {
         return None;
     }
@@ -55,7 +55,7 @@ pub(crate) async fn lists(
 /// Whether the lists show the same as when a pass found nothing to change.
 pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> bool {
     let sync_period = pass.context.settings.sync_period;
-    match (&pass.seen.settled_networking, hash(&pass.seen, lists)) {
+    match (&pass.cached.settled_networking, hash(&pass.cached, lists)) {
         (Some(settled), Some(hash)) => {
             settled.holds(pass.generation(), hash, sync_period, pass.now)
         }
@@ -65,7 +65,7 @@ pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> b
 
 /// Keeps what the lists show, after a pass that read all of the cluster's networking and changed nothing.
 pub(crate) fn remember(pass: &mut Reconcile<'_>, lists: &ProjectNetworking) {
-    pass.seen.settled_networking = hash(&pass.seen, lists).map(|hash| SettledNetworking {
+    pass.cached.settled_networking = hash(&pass.cached, lists).map(|hash| SettledNetworking {
         generation: pass.generation(),
         hash,
         verified_at: pass.now,
@@ -73,8 +73,8 @@ pub(crate) fn remember(pass: &mut Reconcile<'_>, lists: &ProjectNetworking) {
 }
 
 /// A hash of everything that a pass reads of the cluster's networking; `None` if the lists lack some of it.
-fn hash(seen: &CachedCluster, lists: &ProjectNetworking) -> Option<u64> {
-    let networking = &seen.networking;
+fn hash(cached: &CachedCluster, lists: &ProjectNetworking) -> Option<u64> {
+    let networking = &cached.networking;
     let networks = [&networking.network, &networking.load_balancer_network];
     let networks = networks.into_iter().filter_map(Lookup::found);
     let mut ids: Vec<&str> = Vec::new();
@@ -87,7 +87,7 @@ fn hash(seen: &CachedCluster, lists: &ProjectNetworking) -> Option<u64> {
         ids.extend([groups.control_plane.id.as_str(), groups.worker.id.as_str()]);
         ids.extend(groups.bastion.as_ref().map(|group| group.id.as_str()));
     }
-    let floating_ip = seen.floating_ip.as_ref();
+    let floating_ip = cached.floating_ip.as_ref();
     ids.extend(floating_ip.map(|read| read.value.id.as_str()));
     lists.hash_of(ids)
 }

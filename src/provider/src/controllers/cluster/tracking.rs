@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use super::{
     cache::CachedCluster,
     desired::{DesiredCluster, DesiredLoadBalancer},
-    load_balancer::allowed_cidrs::can_hold,
+    load_balancer::allowed_cidrs::is_same_family,
     observation::KnownLoadBalancer,
 };
 use capo_core::{Lookup, Provider, ids::SubnetId, octavia::MonitorNumbers};
@@ -14,9 +14,12 @@ use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
 
 /// Whether everything that the tracker needs is known: which load balancer it is, if any, and the subnet of the members
 /// if they are in another network. That subnet can't be added to a member later.
-pub(crate) fn is_load_balancer_known(seen: &CachedCluster, desired: &DesiredLoadBalancer) -> bool {
-    let networking = &seen.networking;
-    match seen.load_balancer {
+pub(crate) fn is_load_balancer_known(
+    cached: &CachedCluster,
+    desired: &DesiredLoadBalancer,
+) -> bool {
+    let networking = &cached.networking;
+    match cached.load_balancer {
         Lookup::Unknown => false,
         Lookup::Found(_) if desired.has_own_network() => {
             networking.load_balancer_network.is_known()
@@ -58,7 +61,7 @@ pub(crate) fn unsupported(
         ));
     } else if let Some(vip) = found.vip {
         let others = desired.allowed_cidrs.iter().flatten();
-        for range in others.filter(|range| !can_hold(**range, vip)) {
+        for range in others.filter(|range| !is_same_family(**range, vip)) {
             sentences.push(format!(
                 "allowedCIDRs has {range}, which is not in force, because the load balancer has the address {vip} of the other \
                  family"
@@ -81,7 +84,7 @@ pub(crate) struct DesiredTracking<'a> {
     /// The generation of the cluster.
     pub generation: i64,
     /// What was read of the cluster.
-    pub seen: &'a CachedCluster,
+    pub cached: &'a CachedCluster,
     /// The desired state, from the spec.
     pub desired: &'a DesiredCluster,
     /// The address ranges that may connect; `None` while they are unknown.
@@ -91,16 +94,16 @@ pub(crate) struct DesiredTracking<'a> {
 impl DesiredTracking<'_> {
     /// Returns what is published, together with the facts on which gates depend.
     pub(crate) fn for_tracker(self, facts: ClusterFacts) -> tracker::DesiredLoadBalancer {
-        let known = self.seen.load_balancer.found();
+        let known = self.cached.load_balancer.found();
         let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
         let load_balancer = self.desired.load_balancer.as_ref();
         tracker::DesiredLoadBalancer {
             generation: self.generation,
             enabled: load_balancer.is_some(),
-            id: self.seen.load_balancer.clone().map(|lb| lb.id),
+            id: self.cached.load_balancer.clone().map(|lb| lb.id),
             name: self.desired.names.load_balancer(),
             allowed_cidrs: self.allowed_cidrs.filter(|_| {
-                let version = self.seen.octavia_version;
+                let version = self.cached.octavia_version;
                 load_balancer.is_some() && supports_allowed_cidrs(&provider, version)
             }),
             ports: self.desired.ports(),
@@ -110,15 +113,15 @@ impl DesiredTracking<'_> {
                 .filter(|wanted| Provider::of(&provider).supports_monitor_type(wanted)),
             provider,
             tags: self.desired.tags.clone(),
-            member_subnet: member_subnet(self.seen),
+            member_subnet: member_subnet(self.cached),
             cluster: facts,
         }
     }
 }
 
 /// The subnet of the members, if the load balancer is in another network than the members.
-fn member_subnet(seen: &CachedCluster) -> Option<SubnetId> {
-    let networking = &seen.networking;
+fn member_subnet(cached: &CachedCluster) -> Option<SubnetId> {
+    let networking = &cached.networking;
     let own = networking.load_balancer_network.found()?;
     let cluster = networking.network.found()?;
     let primary = networking.primary_subnet.found()?;
@@ -151,7 +154,7 @@ mod tests {
             monitor: MonitorNumbers::CAPO_DEFAULTS,
             monitor_type: None,
         };
-        let mut seen = CachedCluster {
+        let mut cached = CachedCluster {
             load_balancer: Lookup::Found(KnownLoadBalancer {
                 id: "lb".into(),
                 name: "lb".to_owned(),
@@ -162,15 +165,15 @@ mod tests {
             }),
             ..CachedCluster::default()
         };
-        assert!(!is_load_balancer_known(&seen, &desired));
-        seen.networking.network = Lookup::Found(network("a"));
-        seen.networking.load_balancer_network = Lookup::Found(network("b"));
-        assert!(!is_load_balancer_known(&seen, &desired));
-        seen.networking.primary_subnet = Lookup::Found("s".into());
-        assert!(is_load_balancer_known(&seen, &desired));
-        assert_eq!(member_subnet(&seen), Some("s".into()));
+        assert!(!is_load_balancer_known(&cached, &desired));
+        cached.networking.network = Lookup::Found(network("a"));
+        cached.networking.load_balancer_network = Lookup::Found(network("b"));
+        assert!(!is_load_balancer_known(&cached, &desired));
+        cached.networking.primary_subnet = Lookup::Found("s".into());
+        assert!(is_load_balancer_known(&cached, &desired));
+        assert_eq!(member_subnet(&cached), Some("s".into()));
         // A load balancer that was not looked up counts as unknown, and not as absent.
-        seen.load_balancer = Lookup::Unknown;
-        assert!(!is_load_balancer_known(&seen, &desired));
+        cached.load_balancer = Lookup::Unknown;
+        assert!(!is_load_balancer_known(&cached, &desired));
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn reconcile(pass: &mut Reconcile<'_>, context: &StepContext<'_
             pass.report.set_condition(BASTION_READY, state);
         }
         Ok(()) => {}
-        Err(error) => pass.note_optional(error),
+        Err(error) => pass.record_optional(error),
     }
 }
 
@@ -77,7 +77,7 @@ impl Bastion {
         let spec = &pass.object.spec;
         let name = server_name(&pass.related.cluster_name);
         let shown = last_status(pass);
-        let networking = &pass.seen.networking;
+        let networking = &pass.cached.networking;
         let group = networking.groups.found().and_then(|g| g.bastion.clone());
         let is_recorded = shown.is_some() || group.is_some();
         let is_enabled = is_enabled(spec);
@@ -177,7 +177,7 @@ impl Bastion {
 
     /// Reports a bastion whose server is being replaced. Only the floating IP stays in the status.
     fn replaced(&self, pass: &mut Reconcile<'_>) {
-        pass.seen.bastion = None;
+        pass.cached.bastion = None;
         pass.report.bastion = Lookup::Found(BastionStatus {
             name: Some(self.name.clone()),
             floating_ip: self.kept.map(|ip| ip.to_string()),
@@ -206,23 +206,23 @@ impl Bastion {
         context: &StepContext<'_>,
     ) -> StepResult<()> {
         self.give_back(context).await?;
-        let groups = &pass.seen.networking.groups;
+        let groups = &pass.cached.networking.groups;
         if context.desired.security.is_some() && !groups.is_known() {
             // The condition SecurityGroupsReady shows why the groups are unknown.
             return Ok(());
         }
-        if let Lookup::Found(groups) = &pass.seen.networking.groups
+        if let Lookup::Found(groups) = &pass.cached.networking.groups
             && groups.bastion.is_some()
         {
             security_groups::delete::one(context, Role::Bastion)
                 .await
                 .map_err(|error| error.shown_by(BASTION_READY))?;
         }
-        if let Lookup::Found(groups) = &mut pass.seen.networking.groups {
+        if let Lookup::Found(groups) = &mut pass.cached.networking.groups {
             groups.bastion = None;
         }
-        pass.report.networking = pass.seen.networking.clone();
-        pass.seen.bastion = None;
+        pass.report.networking = pass.cached.networking.clone();
+        pass.cached.bastion = None;
         pass.report.bastion = Lookup::Absent;
         Ok(())
     }
@@ -259,7 +259,7 @@ impl Bastion {
 
 /// The bastion as it was last read, or as the status shows it.
 pub(crate) fn last_status<'a>(pass: &'a Reconcile<'_>) -> Option<&'a BastionStatus> {
-    let seen = pass.seen.bastion.as_ref().map(|seen| &seen.status);
+    let seen = pass.cached.bastion.as_ref().map(|seen| &seen.status);
     seen.or(pass.object.status.as_ref()?.bastion.as_ref())
 }
 
@@ -268,7 +268,7 @@ fn desired(pass: &Reconcile<'_>) -> DesiredState {
     let Some(bastion) = spec.bastion.as_ref().filter(|_| is_enabled(spec)) else {
         return DesiredState::Off;
     };
-    let networking = &pass.seen.networking;
+    let networking = &pass.cached.networking;
     let Some(network) = networking.network.found() else {
         return DesiredState::Unknown;
     };

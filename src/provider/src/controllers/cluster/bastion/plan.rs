@@ -77,7 +77,7 @@ pub(crate) fn plan(inputs: &BastionInputs<'_>) -> BastionPlan {
     }
     match inputs.desired {
         Desired::Off => BastionPlan::Remove,
-        Desired::Server(desired) if !desired.is(&found.spec) => BastionPlan::Replace,
+        Desired::Server(desired) if !desired.matches(&found.spec) => BastionPlan::Replace,
         Desired::Unknown | Desired::Server(_) => BastionPlan::Keep,
     }
 }

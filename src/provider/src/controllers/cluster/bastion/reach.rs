@@ -27,7 +27,7 @@ impl Bastion {
         shown: &mut BastionStatus,
     ) -> StepResult<()> {
         let generation = pass.generation();
-        if let Some(seen) = &pass.seen.bastion
+        if let Some(seen) = &pass.cached.bastion
             && seen.status.id.as_deref() == Some(instance)
             && seen.generation == generation
             && pass.now.saturating_duration_since(seen.read_at) < AGE
@@ -36,14 +36,14 @@ impl Bastion {
             shown.floating_ip.clone_from(&seen.status.floating_ip);
             return Ok(());
         }
-        let Some(network) = pass.seen.networking.network.found() else {
+        let Some(network) = pass.cached.networking.network.found() else {
             // The condition NetworkReady shows why the network is unknown.
             return Ok(());
         };
         let network = network.network.id.clone();
         let (port, ip) = management_port(pass, context, instance, network.as_str()).await?;
         shown.ip = Some(ip.to_string());
-        match pass.seen.networking.external.clone() {
+        match pass.cached.networking.external.clone() {
             Lookup::Unknown => return Ok(()),
             Lookup::Absent => shown.floating_ip = None,
             // Floating IPs are IPv4 only. If the spec names one, it is tried even so, because then Neutron's refusal is
@@ -60,7 +60,7 @@ impl Bastion {
                 shown.floating_ip = fip.floating_ip_address.map(|ip| ip.to_string());
             }
         }
-        pass.seen.bastion = Some(SeenBastion {
+        pass.cached.bastion = Some(SeenBastion {
             status: shown.clone(),
             generation,
             read_at: pass.now,

@@ -67,7 +67,7 @@ impl DesiredServer {
 
     /// Whether a server was created from this spec. The credentials are not compared, because they can change without a
     /// replacement.
-    pub(crate) fn is(&self, found: &OpenStackServerSpec) -> bool {
+    pub(crate) fn matches(&self, found: &OpenStackServerSpec) -> bool {
         let found = comparable(found);
         std::iter::once(&self.spec)
             .chain(&self.by_capo)
@@ -208,10 +208,10 @@ mod tests {
         ] {
             let after = desired(&cluster, change.clone());
             assert!(
-                !after.is(&before.spec) && !before.is(&after.spec),
+                !after.matches(&before.spec) && !before.matches(&after.spec),
                 "{change}"
             );
-            assert!(after.is(&after.spec), "{change}");
+            assert!(after.matches(&after.spec), "{change}");
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
             (json!([{"ipAddress": "10.6.0.8"}]), false),
         ] {
             assert_eq!(
-                desired.is(&by_capo(fixed_ips.clone())),
+                desired.matches(&by_capo(fixed_ips.clone())),
                 expected,
                 "{fixed_ips}"
             );

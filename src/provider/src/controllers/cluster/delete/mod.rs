@@ -46,7 +46,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     let facts = gather_facts(&mut pass).await;
     let cloud = pass.cloud().await;
     let identity = pass.sign_in(cloud.clone()).await;
-    let identity = pass.ok_or_note(identity);
+    let identity = pass.ok_or_record(identity);
     let left = match machines_left(&pass).await {
         Ok(left) => left,
         Err(error) => return Outcome::kubernetes("Reading the cluster's Machines", &error),
@@ -68,7 +68,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
                 // OpenStack.
                 pass.publish(&desired, &problems, &published);
             }
-            if let Some(identity) = identity.filter(|it| !pass.seen.is_verified(&it.cloud)) {
+            if let Some(identity) = identity.filter(|it| !pass.cached.is_verified(&it.cloud)) {
                 verify_project(&mut pass, &desired, &identity).await;
             }
             pass.publish(&desired, &problems, &published);
@@ -76,7 +76,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
             release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
             let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
             deleting(&mut pass, message);
-            pass.note_wait(wait);
+            pass.record_wait(wait);
         }
         DeletionPlan::WaitForCredentials => {
             let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
@@ -84,13 +84,13 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         }
         DeletionPlan::Refuse(step_error) => {
             deleting(&mut pass, step_error.state.message.clone());
-            pass.note(step_error);
+            pass.record(step_error);
         }
         DeletionPlan::TakeDown(identity) => {
-            pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+            pass.set_true(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
             // The server controller deletes the bastion's server, and it has to know that this is the cluster's
             // project.
-            pass.seen.project = Some(identity.project.clone());
+            pass.cached.project = Some(identity.project.clone());
             let context = pass.step_context(identity, &desired, SOON);
             match take_down(&mut pass, &context).await {
                 Ok(()) => {
@@ -104,7 +104,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
                 Err(step_error) => {
                     deleting(&mut pass, step_error.state.message.clone());
                     let step_error = later(&mut pass, step_error);
-                    pass.note(step_error);
+                    pass.record(step_error);
                 }
             }
         }
@@ -123,7 +123,7 @@ async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, iden
     let context = pass.step_context(identity, desired, SOON);
     // The plan for the load balancer is not used here: the load balancer is deleted once no Machine is left.
     if let Some(found) = look_up_and_verify(pass, &context).await {
-        pass.ok_or_note(found);
+        pass.ok_or_record(found);
     }
 }
 
@@ -133,7 +133,7 @@ fn later(pass: &mut Reconcile<'_>, step_error: StepError) -> StepError {
         Outcome::Wait {
             reason, message, ..
         } => {
-            let progress = &mut pass.seen.deletion;
+            let progress = &mut pass.cached.deletion;
             let pause = progress.pause(step_error.condition, reason, pass.now);
             StepError {
                 outcome: Outcome::wait(reason, message, pause),
@@ -150,7 +150,7 @@ fn later(pass: &mut Reconcile<'_>, step_error: StepError) -> StepError {
 async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
     bastion::remove(pass, context).await?;
     let known = pass
-        .seen
+        .cached
         .load_balancer
         .found()
         .map(|lb| lb.id.clone())
@@ -160,9 +160,9 @@ async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepR
         name: &pass.related.cluster_name,
         with_services: pass.annotation(DELETE_ANNOTATION) == Some("true"),
     };
-    let mut progress = pass.seen.deletion.clone();
+    let mut progress = pass.cached.deletion.clone();
     let deleted = steps::delete_all(context, &cluster, &mut progress).await;
-    pass.seen.deletion = progress;
+    pass.cached.deletion = progress;
     deleted
 }
 

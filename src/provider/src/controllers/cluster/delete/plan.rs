@@ -194,7 +194,7 @@ mod tests {
     use capo_core::Reason;
     use capo_openstack::network::RouterFilter;
 
-    fn elsewhere() -> StepError {
+    fn wrong_project() -> StepError {
         StepError::refused("c", Reason::OpenStackAuthenticationFailed, "elsewhere")
     }
 
@@ -223,14 +223,14 @@ mod tests {
                 wait("OpenStackMachines to be gone: a"),
             ),
             (&[], &[], None, DeletionPlan::WaitForCredentials),
-            (&[], &[], Some(false), DeletionPlan::Refuse(elsewhere())),
+            (&[], &[], Some(false), DeletionPlan::Refuse(wrong_project())),
             (&[], &[], Some(true), DeletionPlan::TakeDown(&true)),
         ] {
             let left = MachinesLeft {
                 machines: machines.to_vec(),
                 openstack_machines: openstack_machines.to_vec(),
             };
-            let check = |is_ours: &bool| is_ours.then_some(()).ok_or_else(elsewhere);
+            let check = |is_ours: &bool| is_ours.then_some(()).ok_or_else(wrong_project);
             let plan = deletion_plan(&left, identity.as_ref(), check);
             assert_eq!(plan, expected, "{left:?} {identity:?}");
         }

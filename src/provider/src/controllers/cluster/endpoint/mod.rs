@@ -20,9 +20,9 @@ pub(crate) async fn endpoint(
     context: &StepContext<'_>,
     facts: &ClusterFacts,
 ) -> StepResult<()> {
-    let networking = &pass.seen.networking;
+    let networking = &pass.cached.networking;
     let external = networking.external.clone().map(|network| network.id);
-    let load_balancer = pass.seen.load_balancer.found().cloned();
+    let load_balancer = pass.cached.load_balancer.found().cloned();
     let objects = EndpointObjects {
         external: &external,
         is_router_known: networking.router.is_known(),
@@ -56,7 +56,7 @@ pub(crate) async fn endpoint(
             let Some(address) = floating.or(vip) else {
                 // If something keeps the load balancer from being created, another condition shows it.
                 let reported = pass.report.condition(kind::API_SERVER_LOAD_BALANCER_READY);
-                if reported.is_none() && pass.seen.networking.network.is_known() {
+                if reported.is_none() && pass.cached.networking.network.is_known() {
                     let text = "The load balancer has no address yet";
                     let verdict = ConditionState::unmet(Reason::APIEndpointConfigFailed, text);
                     pass.report.set_condition(kind::API_ENDPOINT_READY, verdict);
@@ -66,7 +66,7 @@ pub(crate) async fn endpoint(
             (Some(address.to_string()), None)
         }
         HostSource::FloatingIp { external } => {
-            let name = &mut pass.seen.endpoint_name;
+            let name = &mut pass.cached.endpoint_name;
             let fip = floating_ip::ensure(context, external, None, name).await?;
             let address = fip.floating_ip_address;
             (address.map(|address| address.to_string()), Some(fip))
@@ -92,10 +92,10 @@ pub(crate) async fn endpoint(
         && let Err(error) = machine_floating_ip::reconcile(pass, context, facts, fip).await
     {
         // The error does not keep the cluster from being provisioned, because machines are created only after that.
-        pass.note_optional(error);
+        pass.record_optional(error);
     }
     if pass.report.condition(kind::API_ENDPOINT_READY).is_none() {
-        pass.good(kind::API_ENDPOINT_READY);
+        pass.set_true(kind::API_ENDPOINT_READY);
     }
     Ok(())
 }

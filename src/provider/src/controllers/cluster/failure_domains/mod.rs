@@ -3,7 +3,7 @@
 pub(crate) mod plan;
 
 use super::{
-    networking::Scope, observation::Turn, reconcile::Reconcile, step_context::StepContext,
+    networking::Scope, observation::RotatingRead, reconcile::Reconcile, step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::ReadAt;
@@ -15,9 +15,9 @@ pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, s
     // Zones seldom change, so they are read in turn with other parts. While the networking fails, their turn may not
     // come, so that a list that is too old is read again as well.
     let oldest = pass.context.settings.sync_period * 6;
-    let is_turn = scope == Scope::Part(Turn::Zones);
+    let is_turn = scope == Scope::Part(RotatingRead::Zones);
     let fresh = pass
-        .seen
+        .cached
         .zones
         .as_ref()
         .filter(|read| !is_turn && read.age(pass.now) < oldest)
@@ -36,7 +36,7 @@ pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, s
             Ok(zones) => {
                 let available = zones.iter().filter(|zone| zone.available);
                 let names: Vec<String> = available.map(|zone| zone.name.clone()).collect();
-                pass.seen.zones = Some(ReadAt::new(names.clone(), pass.now));
+                pass.cached.zones = Some(ReadAt::new(names.clone(), pass.now));
                 names
             }
             Err(error) => {
@@ -72,5 +72,5 @@ fn zones_failed(pass: &mut Reconcile<'_>, error: &capo_openstack::Error) {
     if !pass.is_provisioned() {
         pass.report.ready = Some(step_error.state);
     }
-    pass.note_wait(step_error.outcome);
+    pass.record_wait(step_error.outcome);
 }

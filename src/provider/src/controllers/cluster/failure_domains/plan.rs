@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// The maximum number of failure domains that Cluster API accepts.
-const MOST: usize = 100;
+const MAX_FAILURE_DOMAINS: usize = 100;
 
 /// One availability zone as a failure domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) fn plan(available: &[String], chosen: &[String], omit: bool) -> Vec<Z
     let names: BTreeSet<&String> = available.iter().filter(|name| !name.is_empty()).collect();
     names
         .into_iter()
-        .take(MOST)
+        .take(MAX_FAILURE_DOMAINS)
         .map(|name| Zone {
             name: name.clone(),
             control_plane: if chosen.is_empty() {

@@ -37,7 +37,7 @@ pub(crate) fn ranges(
         .chain(network.ranges())
         .chain(gateways)
         .chain(bastion?.iter().copied().map(IpNet::from))
-        .filter(|range| can_hold(*range, vip))
+        .filter(|range| is_same_family(*range, vip))
         .map(|range| range.trunc())
         .collect();
     if all.is_empty() {
@@ -48,7 +48,7 @@ pub(crate) fn ranges(
 }
 
 /// Whether Octavia accepts a range for a load balancer with this VIP. Both must be of one address family.
-pub(crate) fn can_hold(range: IpNet, vip: IpAddr) -> bool {
+pub(crate) fn is_same_family(range: IpNet, vip: IpAddr) -> bool {
     range.addr().is_ipv4() == vip.is_ipv4()
 }
 

@@ -38,9 +38,9 @@ pub(crate) async fn look_up(
     context: &StepContext<'_>,
 ) -> StepResult<Option<Vec<LoadBalancer>>> {
     let complete = |lb: &KnownLoadBalancer| lb.vip.is_some() && lb.vip_port.is_some();
-    let seen = pass.seen.load_balancer.found();
+    let seen = pass.cached.load_balancer.found();
     if seen.is_some_and(complete)
-        && pass.seen.is_verified(context.cloud)
+        && pass.cached.is_verified(context.cloud)
         && !needs_another_lookup(pass)
     {
         return Ok(None);
@@ -65,14 +65,14 @@ pub(crate) fn decide(
         initialised: pass.related.initialised(),
         machine_admitted: pass.related.machine_admitted(),
         rebuild: pass.annotation(REBUILD_ANNOTATION).map(ToOwned::to_owned),
-        replaced: pass.seen.replacements,
+        replaced: pass.cached.replacements,
     };
     let plan = plan::plan(&inputs, &states, pass.now);
     let by_id = |id: &LoadBalancerId| {
         let known = found.iter().find(|lb| lb.id == *id);
         Lookup::from(known.map(KnownLoadBalancer::from))
     };
-    pass.seen.load_balancer = match &plan {
+    pass.cached.load_balancer = match &plan {
         LoadBalancerPlan::Use { id }
         | LoadBalancerPlan::Replace { id, .. }
         | LoadBalancerPlan::ReplaceLater { id, .. }
@@ -95,7 +95,7 @@ pub(crate) async fn carry_out(
     match plan {
         LoadBalancerPlan::Use { .. } => Ok(()),
         LoadBalancerPlan::Create => {
-            pass.seen.floating_ip = None;
+            pass.cached.floating_ip = None;
             create(pass, context, desired).await
         }
         LoadBalancerPlan::Deleting { id } => {
@@ -110,7 +110,7 @@ pub(crate) async fn carry_out(
             ))
         }
         LoadBalancerPlan::Replace { id, requested } => {
-            if !requested && !nothing_to_lose(pass).await? {
+            if !requested && !is_safe_to_delete(pass).await? {
                 return Err(broken(&name, &id));
             }
             replace(pass, context, &id).await
@@ -141,7 +141,7 @@ async fn create(
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
 ) -> StepResult<()> {
-    let networking = &pass.seen.networking;
+    let networking = &pass.cached.networking;
     let network = match &networking.load_balancer_network {
         Lookup::Found(own) => Some(own),
         Lookup::Absent => networking.network.found(),
@@ -154,7 +154,7 @@ async fn create(
     let named = context.desired.primary_subnet.as_ref();
     let primary = named.and(networking.primary_subnet.found());
     let created = load_balancer::create(context, desired, network, primary).await?;
-    pass.seen.load_balancer = Lookup::Found(KnownLoadBalancer::from(&created));
+    pass.cached.load_balancer = Lookup::Found(KnownLoadBalancer::from(&created));
     Ok(())
 }
 
@@ -174,8 +174,8 @@ fn needs_another_lookup(pass: &Reconcile<'_>) -> bool {
         })
 }
 
-async fn nothing_to_lose(pass: &Reconcile<'_>) -> StepResult<bool> {
-    observe::nothing_to_lose(
+async fn is_safe_to_delete(pass: &Reconcile<'_>) -> StepResult<bool> {
+    observe::is_safe_to_delete(
         pass.context,
         &pass.name.namespace,
         &pass.related.cluster_name,
@@ -203,11 +203,11 @@ async fn replace(
     id: &LoadBalancerId,
 ) -> StepResult<()> {
     // The worker stops writing as soon as the load balancer's id is absent.
-    pass.seen.load_balancer = Lookup::Absent;
+    pass.cached.load_balancer = Lookup::Absent;
     let name = context.desired.names.load_balancer();
     if load_balancer::delete(context, &name, id).await? {
-        let before = pass.seen.replacements.map_or(0, |before| before.count);
-        pass.seen.replacements = Some(Replacements {
+        let before = pass.cached.replacements.map_or(0, |before| before.count);
+        pass.cached.replacements = Some(Replacements {
             count: before.saturating_add(1),
             last: pass.now,
         });
@@ -235,7 +235,7 @@ pub(crate) async fn floating_ip(
     };
     // A floating IP that was seen on the load balancer is read again at the same interval as the networking.
     let age = pass.context.settings.sync_period / 2;
-    if let Some(read) = &pass.seen.floating_ip
+    if let Some(read) = &pass.cached.floating_ip
         && let fip = &read.value
         && fip.port_id.as_ref() == Some(port)
         && (context.desired.floating_ip.is_none()
@@ -244,10 +244,10 @@ pub(crate) async fn floating_ip(
     {
         return Ok(fip.floating_ip_address);
     }
-    let name = &mut pass.seen.endpoint_name;
+    let name = &mut pass.cached.endpoint_name;
     let fip = fips::ensure(context, external, Some(port), name).await?;
     let address = fip.floating_ip_address;
-    pass.seen.floating_ip = Some(ReadAt::new(fip, pass.now));
+    pass.cached.floating_ip = Some(ReadAt::new(fip, pass.now));
     Ok(address)
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn report_condition(
         }
     }
     if !findings.is_some_and(|findings| findings.infrastructure_ready) {
-        pass.note_wait(Outcome::wait(
+        pass.record_wait(Outcome::wait(
             Reason::LoadBalancerPending,
             "The load balancer, its listeners, pools and monitors are not all ACTIVE yet",
             pause,
@@ -310,7 +310,7 @@ pub(crate) fn await_generation(
     let is_observed = status.and_then(|status| status.observed_generation) == generation;
     let settled = findings.and_then(|findings| findings.settled_generation);
     if !is_observed && settled != generation {
-        pass.note_wait(Outcome::wait(
+        pass.record_wait(Outcome::wait(
             Reason::LoadBalancerPending,
             "No read has shown the load balancer as this generation of the OpenStackCluster specifies it yet",
             pause,

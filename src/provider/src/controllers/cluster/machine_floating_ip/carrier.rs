@@ -24,20 +24,20 @@ pub(crate) struct Carriers {
     /// All control-plane machines.
     pub all: Vec<Carrier>,
     /// The machines whose deletion waits for their release, with their servers as last read.
-    pub asked: BTreeMap<ObjectName, Option<ObservedServer>>,
+    pub awaiting_release: BTreeMap<ObjectName, Option<ObservedServer>>,
 }
 
 /// Collects the control-plane machines with these names.
 pub(crate) fn carriers(pass: &Reconcile<'_>, machines: &[ObjectName]) -> Carriers {
     let mut carriers = Carriers::default();
     for name in machines {
-        let Some((carrier, is_asked)) = carrier(pass, name) else {
+        let Some((carrier, awaits_release)) = carrier(pass, name) else {
             continue;
         };
-        if is_asked {
+        if awaits_release {
             let seen = pass.context.servers.observations.get(name);
             carriers
-                .asked
+                .awaiting_release
                 .insert(name.clone(), seen.map(|seen| seen.server));
         }
         carriers.all.push(carrier);
@@ -83,7 +83,7 @@ fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
         api_server: owner.map_or(ApiServer::Unknown, api_server),
         operator: gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now()),
     };
-    Some((carrier, is_asked(deletion) && !is_paused))
+    Some((carrier, awaits_release(deletion) && !is_paused))
 }
 
 fn of_carrier(deletion: Deletion) -> CarrierDeletion {
@@ -98,7 +98,7 @@ fn of_carrier(deletion: Deletion) -> CarrierDeletion {
 
 /// Whether the deletion waits for the release at this moment. Before the hook is reached, it does not, because a drain
 /// may take hours.
-fn is_asked(deletion: Deletion) -> bool {
+fn awaits_release(deletion: Deletion) -> bool {
     matches!(
         deletion,
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. }
@@ -165,7 +165,7 @@ mod tests {
             ),
         ] {
             assert_eq!(of_carrier(deletion), expected, "{deletion:?}");
-            assert_eq!(is_asked(deletion), asked, "{deletion:?}");
+            assert_eq!(awaits_release(deletion), asked, "{deletion:?}");
         }
     }
 }

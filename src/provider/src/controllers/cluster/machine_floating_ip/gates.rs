@@ -24,7 +24,7 @@ pub(super) fn prove_next(
     inputs: &ReleaseInputs<'_>,
     carriers: &[Carrier],
 ) -> Option<CarrierProof> {
-    let before = pass.seen.carriers.proof.take();
+    let before = pass.cached.carriers.proof.take();
     let next = next_release(inputs, carriers, Timestamp::now())?;
     let Holder::Machine(on) = inputs.holder else {
         return None;
@@ -41,7 +41,7 @@ pub(super) fn prove_next(
         }
     };
     let seen = proof.seen();
-    pass.seen.carriers.proof = Some(proof);
+    pass.cached.carriers.proof = Some(proof);
     Some(seen)
 }
 
@@ -75,13 +75,13 @@ pub(super) fn decide_gates(
     carriers: &[Carrier],
 ) {
     let none = BTreeMap::new();
-    let gates = &pass.seen.carriers.gates;
+    let gates = &pass.cached.carriers.gates;
     let before = gates.found().map_or(&none, |gates| &gates.machines);
     let machines = carrier_findings(inputs, carriers, before, Timestamp::now());
     let findings = Findings {
         machines,
         fresh_until: pass
-            .seen
+            .cached
             .carriers
             .proof
             .as_ref()
@@ -95,9 +95,9 @@ pub(super) fn decide_gates(
 pub(super) fn set_gates(pass: &mut Reconcile<'_>, gates: Lookup<Arc<Findings>>) {
     let machines =
         |gates: &Lookup<Arc<Findings>>| gates.found().map(|gates| gates.machines.clone());
-    let before = &pass.seen.carriers.gates;
+    let before = &pass.cached.carriers.gates;
     if before.is_absent() != gates.is_absent() || machines(before) != machines(&gates) {
         pass.wake_machines = true;
     }
-    pass.seen.carriers.gates = gates;
+    pass.cached.carriers.gates = gates;
 }

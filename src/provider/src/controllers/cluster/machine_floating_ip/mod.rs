@@ -50,7 +50,10 @@ pub(crate) async fn reconcile(
     facts: &ClusterFacts,
     fip: FloatingIp,
 ) -> StepResult<()> {
-    let Carriers { all, asked } = carriers(pass, &facts.machines);
+    let Carriers {
+        all,
+        awaiting_release,
+    } = carriers(pass, &facts.machines);
     let shown = fip.address_or_id();
     let Some(holder) = holder(pass, context, &fip, &all).await? else {
         return Err(StepError::wait(
@@ -68,7 +71,7 @@ pub(crate) async fn reconcile(
         }
         MovePlan::Stay => (holder, Ok(())),
         MovePlan::Put { on, server } => {
-            put(pass, context, &fip, &on, &server).await?;
+            associate_with(pass, context, &fip, &on, &server).await?;
             (Holder::Machine(on), Ok(()))
         }
         MovePlan::NoReceiver { on } => (holder, Err(no_receiver(&shown, &on))),
@@ -82,7 +85,7 @@ pub(crate) async fn reconcile(
         cluster: facts,
         address: &shown,
         holder: &holder,
-        asked: &asked,
+        asked: &awaiting_release,
         ingress: &ingress,
         proof: None,
         now: pass.now,
@@ -90,12 +93,12 @@ pub(crate) async fn reconcile(
     let proof = prove_next(pass, facts, &inputs, &all);
     inputs.proof = proof.as_ref();
     decide_gates(pass, &inputs, &all);
-    if !asked.is_empty() {
+    if !awaiting_release.is_empty() {
         let text = "A control-plane machine is held until the API server answers without it";
-        pass.wait_optional(Outcome::wait(Reason::FloatingIPError, text, SOON));
+        pass.record_optional_wait(Outcome::wait(Reason::FloatingIPError, text, SOON));
     } else if all.iter().any(Carrier::is_leaving) {
         let text = "A control-plane machine is being deleted";
-        pass.wait_optional(Outcome::wait(Reason::Deleting, text, WATCHED));
+        pass.record_optional_wait(Outcome::wait(Reason::Deleting, text, WATCHED));
     }
     step
 }
@@ -115,15 +118,15 @@ pub(crate) async fn of_endpoint(
     } else {
         READ_AGE
     };
-    if let Some(read) = &pass.seen.floating_ip
+    if let Some(read) = &pass.cached.floating_ip
         && let fip = &read.value
         && (address.is_none() || fip.floating_ip_address == address)
         && read.age(pass.now) < age
     {
         return Ok(Some(fip.clone()));
     }
-    if pass.seen.carriers.gates.is_absent()
-        && let Some(foreign) = &pass.seen.carriers.foreign
+    if pass.cached.carriers.gates.is_absent()
+        && let Some(foreign) = &pass.cached.carriers.foreign
         && foreign.value == host
         && foreign.age(pass.now) < READ_AGE
     {
@@ -131,13 +134,13 @@ pub(crate) async fn of_endpoint(
     }
     let addresses = match address {
         Some(address) => vec![address],
-        None => match pass.seen.endpoint_name.addresses(host).await {
+        None => match pass.cached.endpoint_name.addresses(host).await {
             Ok(addresses) => addresses,
             // The name of an endpoint that the user manages need not resolve here. Until that is certain, the gates
             // stay as they are.
             Err(unresolved) => {
-                pass.wait_optional(unresolved.outcome);
-                let known = pass.seen.floating_ip.as_ref();
+                pass.record_optional_wait(unresolved.outcome);
+                let known = pass.cached.floating_ip.as_ref();
                 return Ok(known.map(|read| read.value.clone()));
             }
         },
@@ -151,12 +154,12 @@ pub(crate) async fn of_endpoint(
         }
     }
     let Some(fip) = found else {
-        pass.seen.floating_ip = None;
-        pass.seen.carriers.foreign = Some(ReadAt::new(host.to_owned(), pass.now));
+        pass.cached.floating_ip = None;
+        pass.cached.carriers.foreign = Some(ReadAt::new(host.to_owned(), pass.now));
         set_gates(pass, Lookup::Absent);
         return Ok(None);
     };
-    pass.seen.floating_ip = Some(ReadAt::new(fip.clone(), pass.now));
+    pass.cached.floating_ip = Some(ReadAt::new(fip.clone(), pass.now));
     Ok(Some(fip))
 }
 
@@ -171,12 +174,12 @@ async fn holder(
     let Some(port) = &fip.port_id else {
         return Ok(Some(Holder::Free));
     };
-    let known = pass.seen.carriers.port.as_ref();
+    let known = pass.cached.carriers.port.as_ref();
     let owner = match known.filter(|(known, _)| known == port) {
         Some((_, owner)) => owner.clone(),
         None => owner_of(pass, context, port, carriers).await?,
     };
-    pass.seen.carriers.port = Some((port.clone(), owner.clone()));
+    pass.cached.carriers.port = Some((port.clone(), owner.clone()));
     let PortOwner::Server(server) = owner else {
         return Ok(Some(Holder::Other));
     };
@@ -217,14 +220,14 @@ async fn owner_of(
 }
 
 /// Puts the floating IP on the port that a server has in the cluster's network.
-async fn put(
+async fn associate_with(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
     fip: &FloatingIp,
     machine: &ObjectName,
     server: &ServerId,
 ) -> StepResult<()> {
-    let Some(network) = pass.seen.networking.network.found() else {
+    let Some(network) = pass.cached.networking.network.found() else {
         // The condition NetworkReady shows why the network is unknown.
         let text = "The cluster's network is unknown, so no floating IP is put on a machine";
         return Err(StepError::wait(
@@ -274,8 +277,8 @@ async fn put(
         ));
     }
     let put = floating_ips::associate(context, fip, &port.id, Purpose::Machine).await?;
-    pass.seen.floating_ip = Some(ReadAt::new(put, pass.now));
-    pass.seen.carriers.port = Some((port.id, PortOwner::Server(server.to_owned())));
+    pass.cached.floating_ip = Some(ReadAt::new(put, pass.now));
+    pass.cached.carriers.port = Some((port.id, PortOwner::Server(server.to_owned())));
     Ok(())
 }
 
@@ -286,7 +289,7 @@ async fn is_still_there(
     fip: &FloatingIp,
 ) -> StepResult<bool> {
     let is_of_this_pass = pass
-        .seen
+        .cached
         .floating_ip
         .as_ref()
         .is_some_and(|read| read.at == pass.now);
@@ -297,7 +300,7 @@ async fn is_still_there(
     let is_there = found
         .as_ref()
         .is_some_and(|found| found.id == fip.id && found.port_id == fip.port_id);
-    pass.seen.floating_ip = found.map(|found| ReadAt::new(found, pass.now));
+    pass.cached.floating_ip = found.map(|found| ReadAt::new(found, pass.now));
     Ok(is_there)
 }
 
