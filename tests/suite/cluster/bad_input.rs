@@ -91,7 +91,7 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
             name: "no-router",
             change: json!({"router": {"filter": {"name": "nowhere"}}}),
             condition: "RouterReady",
-            words: &["spec.router.filter", "one is needed"],
+            words: &["spec.router.filter", "must match exactly one"],
         },
     ];
     for case in &cases {

@@ -99,7 +99,7 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
     }
     stage.stop().await;
     stage.start().await;
-    let elsewhere = format!("leads to {address}, but the API server's floating IP is");
+    let elsewhere = format!("resolves to {address}, but the API server's floating IP is");
     stage.until_noted(&elsewhere).await;
     for (one, port) in [(&floating[0], Value::Null), (chosen, balancer_port(&stage))] {
         let path = format!("floatingips/{}", one["id"].as_str().unwrap());
@@ -231,7 +231,7 @@ async fn a_managed_subnet_may_be_of_ipv6() {
     let mut ranges = ranges.as_array().unwrap().iter();
     assert!(ranges.all(|range| range.as_str().unwrap().contains(':')));
     stage
-        .until_noted("allowedCIDRs has 192.0.2.0/24, which is not in force")
+        .until_noted("allowedCIDRs has 192.0.2.0/24, which has no effect")
         .await;
     // Floating IPs are of IPv4.
     let bastion = stage

@@ -187,8 +187,8 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
             "fixed" => assert_eq!(host, "10.6.0.9"),
             "named" => {
                 assert_eq!(host, "api.example.com");
-                // Its owner lets the name lead to the new floating IP.
-                let text = "host api.example.com leads to no floating IP of this project, so a new floating IP";
+                // Its owner changes the DNS record to the new floating IP.
+                let text = "host api.example.com does not resolve to a floating IP of this project, so a new floating IP";
                 stage.until_noted(text).await;
             }
             "internal" => assert_eq!(host, balancer["internalIP"].as_str().unwrap()),

@@ -302,10 +302,8 @@ async fn where_ovn_is_the_clouds_default_events_say_what_it_cannot_do() {
         .map(|(_, kind)| kind)
         .collect();
     assert_eq!(kinds, [MonitorType::Tcp]);
-    stage
-        .until_noted("monitor.type HTTPS is not in force")
-        .await;
-    stage.until_noted("allowedCIDRs is not in force").await;
+    stage.until_noted("monitor.type HTTPS has no effect").await;
+    stage.until_noted("allowedCIDRs has no effect").await;
     stage.delete("c1").await;
 }
 
@@ -329,7 +327,7 @@ async fn where_octavia_is_too_old_for_allowed_ranges_listeners_have_none_and_an_
     let ranges = &made["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     assert_eq!(*ranges, Value::Null, "every address may connect");
     let text =
-        "allowedCIDRs is not in force, because this cloud has Octavia 2.11, and 2.12 is needed";
+        "allowedCIDRs has no effect, because this cloud has Octavia 2.11, and 2.12 is needed";
     stage.until_noted(text).await;
     stage.delete("c1").await;
 }

@@ -271,7 +271,7 @@ async fn a_cluster_without_machines_is_neither_made_again_nor_left_behind_in_ano
     stage
         .until("OpenStackCluster", "c1", |cluster| {
             let (_, reason, message) = condition(cluster, "Ready").unwrap_or_default();
-            reason == "Deleting" && message.contains("leads to project other")
+            reason == "Deleting" && message.contains("belong to project other")
         })
         .await;
     assert_eq!(stage.writes_since(before), Vec::<String>::new());

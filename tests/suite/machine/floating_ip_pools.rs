@@ -107,7 +107,7 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
     let all = names.map(|name| create(&stage, claim(&stage.namespace, name)));
     futures::future::join_all(all).await;
     let told =
-        "spec.maxIPs is 4, and that many floating IPs are given out; IPAddressClaims that wait: 2";
+        "spec.maxIPs is 4, and that many floating IPs are assigned; IPAddressClaims that wait: 2";
     let short = stage
         .until(POOL, "pool", |pool| {
             // A pass may have come before the last claims.

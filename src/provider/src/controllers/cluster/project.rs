@@ -21,9 +21,9 @@ use capo_openstack::load_balancer::LoadBalancer;
 pub(crate) fn check_recorded(pass: &Reconcile<'_>, project: &ProjectId) -> StepResult<()> {
     match recorded(&pass.object) {
         Some(own) if own != *project => Err(wrong_project(format!(
-            "OpenStackCluster {}: spec.identityRef leads to project {project}, and the objects of this cluster are in project \
-             {own}, as the annotation {PROJECT_ANNOTATION} says; nothing is created, deleted or released until the \
-             credentials of that project are back",
+            "OpenStackCluster {}: the credentials of spec.identityRef belong to project {project}, and the objects of this \
+             cluster are in project {own}, as the annotation {PROJECT_ANNOTATION} says; nothing is created, deleted or \
+             released until the credentials of that project are back",
             pass.name
         ))),
         _ => Ok(()),
@@ -113,10 +113,10 @@ pub(crate) async fn verify(
         }
     }
     Err(wrong_project(format!(
-        "OpenStackCluster {}: spec.identityRef leads to project {}, in which neither the load balancer and the managed \
-         network of the status nor a server of the control plane exists; nothing is created, deleted or released until the \
-         credentials of the cluster's own project are back. If this is its project, say so with the annotation \
-         {PROJECT_ANNOTATION}: {}",
+        "OpenStackCluster {}: the credentials of spec.identityRef belong to project {}, in which neither the load \
+         balancer and the managed network of the status nor a server of the control plane exists; nothing is created, \
+         deleted or released until the credentials of the cluster's own project are back. If this is the cluster's \
+         project, set the annotation {PROJECT_ANNOTATION}: {}",
         context.desired.object, context.project, context.project
     )))
 }

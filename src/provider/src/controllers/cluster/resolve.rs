@@ -45,7 +45,7 @@ impl<T> Match<T> {
                 condition,
                 Reason::AmbiguousMatch,
                 format!(
-                    "{what} matches {} objects ({}), one is needed; nothing is changed until the others are \
+                    "{what} matches {} objects ({}), but must match exactly one; nothing is changed until the others are \
                      renamed or removed",
                     ids.len(),
                     ids.join(", ")
@@ -60,7 +60,7 @@ impl<T> Match<T> {
             StepError::refused(
                 condition,
                 Reason::DependencyNotFound,
-                format!("{what} matches nothing in this project, one is needed"),
+                format!("{what} matches nothing in this project, but must match exactly one"),
             )
         })
     }

@@ -204,8 +204,8 @@ impl StepContext<'_> {
     /// Reports that the cloud lacks a provider or flavor, and that its default is used instead.
     pub(crate) fn warn_default(&self, field: &str, found: &str, right: &str) {
         let note = format!(
-            "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{field} is \"{found}\", which this cloud's load \
-             balancing does not have, so its default is used; {right}",
+            "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{field} is \"{found}\", which Octavia in \
+             this cloud does not offer, so its default is used; {right}",
             self.desired.object
         );
         let shown = format!("Octavia{field}notfound");

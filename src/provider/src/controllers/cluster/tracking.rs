@@ -57,13 +57,13 @@ pub(crate) fn unsupported(
             _ => format!("Octavia's provider {provider} does not support it"),
         };
         sentences.push(format!(
-            "allowedCIDRs is not in force, because {cause}: every address may connect"
+            "allowedCIDRs has no effect, because {cause}: every address may connect"
         ));
     } else if let Some(vip) = found.vip {
         let others = desired.allowed_cidrs.iter().flatten();
         for range in others.filter(|range| !is_same_family(**range, vip)) {
             sentences.push(format!(
-                "allowedCIDRs has {range}, which is not in force, because the load balancer has the address {vip} of the other \
+                "allowedCIDRs has {range}, which has no effect, because the load balancer has the address {vip} of the other \
                  family"
             ));
         }
@@ -72,8 +72,8 @@ pub(crate) fn unsupported(
         && !Provider::of(provider).supports_monitor_type(wanted)
     {
         sentences.push(format!(
-            "monitor.type {wanted} is not in force, because Octavia's provider {provider} does not support it: the check \
-             is a connection by TCP"
+            "monitor.type {wanted} has no effect, because Octavia's provider {provider} does not support it: TCP is used \
+             instead"
         ));
     }
     sentences

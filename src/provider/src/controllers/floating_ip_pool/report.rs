@@ -135,14 +135,15 @@ pub(super) fn readiness(
     }
     let settled = if observed.creation.is_some_and(|at| !is_over(at)) {
         // The next pass removes the record once the creation can't happen any more.
-        Outcome::wait(Reason::Ready, "A record is removed in a minute", IN_DOUBT)
+        let text = "The record of the last allocation is removed in 1 minute";
+        Outcome::wait(Reason::Ready, text, IN_DOUBT)
     } else {
         Outcome::Done
     };
     if let Some(Shortage::MaxReached { max, waiting }) = plan.shortage {
         let text = format!(
-            "spec.maxIPs is {max}, and that many floating IPs are given out; IPAddressClaims that wait: {waiting}. Raise it, \
-             add to spec.preAllocatedFloatingIPs, or delete claims that are not needed"
+            "spec.maxIPs is {max}, and that many floating IPs are assigned; IPAddressClaims that wait: {waiting}. Raise \
+             spec.maxIPs, add to spec.preAllocatedFloatingIPs, or delete claims that are not needed"
         );
         return (ConditionState::unmet(Reason::MaxIPsReached, text), settled);
     }
@@ -153,8 +154,8 @@ pub(super) fn readiness(
     }
     if !blocked.is_empty() {
         let text = format!(
-            "IPAddresses named as these IPAddressClaims exist and belong to other claims or pools, so that the claims get \
-             none; delete either the IPAddress or the claim: {}",
+            "IPAddresses with the names of these IPAddressClaims belong to other claims or pools, so these claims get no \
+             address; delete either the IPAddress or the claim: {}",
             blocked.join(", ")
         );
         let outcome = Outcome::failed(FailureClass::Invalid, Reason::AmbiguousMatch, text.clone());
@@ -183,7 +184,7 @@ pub(super) fn deleting(
         // A watch shows when the addresses are gone.
         _ => (
             format!(
-                "The pool is deleted once its IPAddresses are gone, which their IPAddressClaims keep: {}",
+                "The pool is deleted once these IPAddresses are deleted; they exist as long as their IPAddressClaims do: {}",
                 left.join(", ")
             ),
             60,

@@ -119,7 +119,7 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
         .inspect_err(|e| context.failed(Verb::Disassociate, CloudObject::FloatingIp, &shown, e))
         .map_err(|error| {
             failed(
-                &format!("Taking floating IP {shown} off the bastion"),
+                &format!("Removing floating IP {shown} from the bastion's port"),
                 &error,
             )
         })?;
@@ -128,7 +128,7 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
         CloudObject::FloatingIp,
         &shown,
         fip.id.as_str(),
-        "taken off the bastion",
+        "removed from the bastion's port",
     );
     Ok(())
 }
@@ -170,7 +170,7 @@ async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
     context
         .deleted(CloudObject::FloatingIp, &shown, fip.id.as_str(), answer)
         .map_err(|error| {
-            let doing = format!("Giving the bastion's floating IP {shown} back");
+            let doing = format!("Releasing the bastion's floating IP {shown}");
             failed(&doing, &error)
         })
 }

@@ -157,8 +157,8 @@ impl Bastion {
                 BASTION_READY,
                 Reason::AmbiguousMatch,
                 format!(
-                    "OpenStackCluster {}: OpenStackServer {} belongs to {owner}; the bastion is created once this name is \
-                     free",
+                    "OpenStackCluster {}: OpenStackServer {} belongs to {owner}; the bastion is created once no other \
+                     object has this name",
                     pass.name, self.name
                 ),
             )),

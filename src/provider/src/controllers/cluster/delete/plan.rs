@@ -50,7 +50,7 @@ pub(super) fn deletion_plan<'a, I>(
     ] {
         if !names.is_empty() {
             return DeletionPlan::WaitForMachines(format!(
-                "Deleting: waiting for {kind} to be gone: {}",
+                "Deleting: waiting until these {kind} are deleted: {}",
                 some_of(names)
             ));
         }
@@ -195,32 +195,33 @@ mod tests {
     use capo_openstack::network::RouterFilter;
 
     fn wrong_project() -> StepError {
-        StepError::refused("c", Reason::OpenStackAuthenticationFailed, "elsewhere")
+        StepError::refused("c", Reason::OpenStackAuthenticationFailed, "wrong project")
     }
 
     #[test]
     fn machines_go_first_and_nothing_goes_without_the_credentials_of_its_project() {
         let many: Vec<String> = ('a'..='f').map(String::from).collect();
-        let wait =
-            |text: &str| DeletionPlan::WaitForMachines(format!("Deleting: waiting for {text}"));
+        let wait = |text: &str| {
+            DeletionPlan::WaitForMachines(format!("Deleting: waiting until these {text}"))
+        };
         for (machines, openstack_machines, identity, expected) in [
             (
                 &many[..],
                 &many[..],
                 Some(true),
-                wait("Machines to be gone: a, b, c, d, e, …"),
+                wait("Machines are deleted: a, b, c, d, e, …"),
             ),
             (
                 &many[..5],
                 &[],
                 None,
-                wait("Machines to be gone: a, b, c, d, e"),
+                wait("Machines are deleted: a, b, c, d, e"),
             ),
             (
                 &[],
                 &many[..1],
                 Some(true),
-                wait("OpenStackMachines to be gone: a"),
+                wait("OpenStackMachines are deleted: a"),
             ),
             (&[], &[], None, DeletionPlan::WaitForCredentials),
             (&[], &[], Some(false), DeletionPlan::Refuse(wrong_project())),

@@ -122,7 +122,7 @@ pub(super) fn advice(left: &[LoadBalancer], cluster: &str) -> String {
     let names = names.join(", ");
     if left.iter().any(|lb| lb.name.starts_with(&own)) {
         format!(
-            "; load balancers of Services are {names}: those of {own}* are deleted with the annotation \
+            "; load balancers of Services are {names}: to delete those named {own}*, set the annotation \
              {DELETE_ANNOTATION}: \"true\" on the OpenStackCluster"
         )
     } else {

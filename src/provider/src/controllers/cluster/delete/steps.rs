@@ -176,7 +176,7 @@ async fn remove_interfaces(
     network: Option<&Network>,
     cluster: &str,
 ) -> StepResult<()> {
-    let doing = "Taking the router off the network";
+    let doing = "Removing the router's interface from the network";
     let name = context.desired.names.network();
     for port in interfaces {
         let removed = context
@@ -189,7 +189,7 @@ async fn remove_interfaces(
             .await;
         match removed {
             Ok(()) => {
-                let change = "taken off the network";
+                let change = "interface removed";
                 context.updated(CloudObject::Router, &name, &port.device_id, change);
             }
             Err(error) if error.is_not_found() => {}

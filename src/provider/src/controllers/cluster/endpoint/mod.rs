@@ -77,9 +77,9 @@ pub(crate) async fn endpoint(
                 kind::API_ENDPOINT_READY,
                 Reason::APIEndpointConfigFailed,
                 format!(
-                    "OpenStackCluster {}: nothing says where the API server is reached; one of \
+                    "OpenStackCluster {}: no endpoint of the API server can be determined; set one of \
                      spec.controlPlaneEndpoint, spec.apiServer.managedLoadBalancer, a floating IP (with an external \
-                     network), or spec.apiServer.fixedIP with enableFloatingIP false is needed",
+                     network), or spec.apiServer.fixedIP with enableFloatingIP false",
                     context.desired.object
                 ),
             ));

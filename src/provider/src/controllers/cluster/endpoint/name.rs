@@ -44,8 +44,8 @@ impl EndpointName {
             API_ENDPOINT_READY,
             Reason::APIEndpointConfigFailed,
             format!(
-                "spec.controlPlaneEndpoint.host {host} does not resolve to an address, which would name the floating IP to \
-                 use; another one is taken if that lasts"
+                "spec.controlPlaneEndpoint.host {host} does not resolve to an address, so the floating IP for it is \
+                 unknown; if the name still does not resolve after 1 minute, another floating IP is used"
             ),
             PAUSE,
         ))
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_leads_to_addresses() {
+    async fn a_name_resolves_to_addresses() {
         let mut name = EndpointName::default();
         let found = name.addresses("localhost").await;
         let found = found.unwrap_or_default();

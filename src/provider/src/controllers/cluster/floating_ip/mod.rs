@@ -158,7 +158,7 @@ async fn warn_if_elsewhere(
     }
     let named: Vec<String> = named.iter().map(ToString::to_string).collect();
     let note = format!(
-        "OpenStackCluster {}: spec.controlPlaneEndpoint.host {host} leads to {}, but the API server's floating IP is {}",
+        "OpenStackCluster {}: spec.controlPlaneEndpoint.host {host} resolves to {}, but the API server's floating IP is {}",
         context.desired.object,
         named.join(", "),
         fip.address_or_id()
@@ -201,8 +201,8 @@ async fn by_name(
         None => "a new floating IP".to_owned(),
     };
     let note = format!(
-        "OpenStackCluster {}: spec.controlPlaneEndpoint.host {host} leads to no floating IP of this project, so {shown} is \
-         put on the load balancer; let the name lead there",
+        "OpenStackCluster {}: spec.controlPlaneEndpoint.host {host} does not resolve to a floating IP of this project, so \
+         {shown} is put on the load balancer; change the DNS record to its address",
         context.desired.object
     );
     let events = context.events;
@@ -358,7 +358,7 @@ async fn create(
     let doing = place.address.map_or_else(
         || format!("Creating a floating IP for the {owner}"),
         |address| {
-            format!("Creating floating IP {address} for the {owner}, which does not exist in this project")
+            format!("Creating floating IP {address}, which does not exist in this project, for the {owner}")
         },
     );
     let fip = context

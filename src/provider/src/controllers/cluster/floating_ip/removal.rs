@@ -52,7 +52,7 @@ pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&PortId>) -> 
                 fip.id.as_str(),
                 done,
             )
-            .map_err(|error| failed(&format!("Giving floating IP {address} back"), &error))?;
+            .map_err(|error| failed(&format!("Releasing floating IP {address}"), &error))?;
     }
     Ok(())
 }

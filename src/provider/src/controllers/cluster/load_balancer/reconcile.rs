@@ -283,8 +283,8 @@ pub(crate) fn report_condition(
         if signed_in.is_some_and(|state| state.status != ConditionStatus::True) {
             let unread = ConditionState::unknown(
                 Reason::NotYetObserved,
-                "The manager has not read the load balancer since its start, because it can't use the credentials: the \
-                 condition OpenStackAuthenticationSucceeded says why",
+                "The manager has not read the load balancer since its start, because the credentials do not work; see \
+                 the condition OpenStackAuthenticationSucceeded",
             );
             pass.report.set_condition(CONDITION, unread);
         }

@@ -163,7 +163,8 @@ async fn managed_network(
                 Reason::DependencyNotFound,
                 format!(
                     "OpenStackCluster {}: network {name} does not exist in project {}, but machines of this cluster do. \
-                     Nothing is created, because spec.identityRef may lead to another project than before",
+                     Nothing is created, because the credentials of spec.identityRef may belong to another project \
+                     than before",
                     context.desired.object, context.project
                 ),
             ));
