@@ -228,7 +228,9 @@ async fn retained_addresses_are_given_again_and_go_with_the_pool() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
     let mut stage = Environment::in_namespace("fip-lost").start().await;
-    stage.command(json!({"fault": {"match": {"label": "floating_ip_create"}, "count": 1, "reset": true, "apply": true}}));
+    stage.command(json!({"fault": {"match": {"label": "floating_ip_create"}, "count": 1, "delay": 3.0, "reset": true,
+        "apply": true}}));
+    let begun = jiff::Timestamp::now();
     create(&stage, pool(&stage.namespace, &json!({}))).await;
     create(&stage, claim(&stage.namespace, "a")).await;
     let address = address_of(&stage, "a").await;
@@ -236,8 +238,10 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
     // A new process knows of it by the record, and by the description of what was allocated.
     let recorded = stage.get(POOL, "pool").await;
     let annotations = recorded["metadata"]["annotations"].as_object().unwrap();
-    assert!(annotations.contains_key(RECORD));
-    // It would be over after a minute, which a busy machine may need for what follows.
+    let lost: jiff::Timestamp = annotations[RECORD].as_str().unwrap().parse().unwrap();
+    // The record counts from the loss of the answer and not from the request, which can wait for its turn.
+    assert!(lost >= begun + std::time::Duration::from_secs(3), "{lost}");
+    // It would be over after two minutes, which a busy machine may need for what follows.
     let hour = jiff::SignedDuration::from_hours(1);
     let lasting = (jiff::Timestamp::now() + hour).to_string();
     let lasting = json!({"metadata": {"annotations": {RECORD: lasting}}});

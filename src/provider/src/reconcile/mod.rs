@@ -33,6 +33,7 @@ pub(crate) mod start;
 mod step_error;
 pub(crate) mod transition_events;
 mod uncached;
+pub(crate) mod uncertain_create;
 pub(crate) mod watches;
 
 pub(crate) use context::api_in;

@@ -28,6 +28,7 @@ use crate::{
         StepError, StepResult,
         identity::Identity,
         ipam::{self, IPAddress, IPAddressClaim, IPAddressSpec, NameReference, PoolReference},
+        uncertain_create::{UNANSWERED, uncertain_for},
     },
 };
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
@@ -112,12 +113,6 @@ impl Pass<'_> {
         network: &str,
         report: &mut Report,
     ) -> StepResult<()> {
-        let allocates = plans
-            .iter()
-            .any(|plan| matches!(plan, PoolClaimPlan::Allocate { .. }));
-        if allocates {
-            self.record_creation(Some(Timestamp::now())).await?;
-        }
         for plan in plans {
             let (claim, fip) = match plan {
                 PoolClaimPlan::Blocked { .. } => continue,
@@ -130,6 +125,8 @@ impl Pass<'_> {
                     )
                 }
                 PoolClaimPlan::Allocate { claim } => {
+                    // Every request gets a record of its own, because those before it may have taken minutes.
+                    self.record_creation(Some(Timestamp::now())).await?;
                     let answer = self.allocate(identity, network).await;
                     (claim, Some((self.known(answer).await?, true)))
                 }
@@ -149,7 +146,10 @@ impl Pass<'_> {
             }
             self.answer(claim).await?;
         }
-        if allocates || observed.creation.is_some_and(report::is_over) {
+        let allocated = plans
+            .iter()
+            .any(|plan| matches!(plan, ClaimPlan::Allocate { .. }));
+        if allocated || observed.creation.is_some_and(report::is_over) {
             self.record_creation(None).await?;
         }
         Ok(())
@@ -190,15 +190,16 @@ impl Pass<'_> {
         Ok(fip)
     }
 
-    /// Returns the floating IP from the answer to its creation. If the creation was refused, the record of it is
-    /// removed.
+    /// Returns the floating IP from the answer to its creation. The record of a creation whose result is unknown is
+    /// renewed, because the request may have waited for its turn. The record of a refused creation is removed.
     async fn known(&mut self, allocated: Result<FloatingIp, Error>) -> StepResult<FloatingIp> {
         match allocated {
             Ok(fip) => Ok(fip),
             Err(error) => {
-                if !error.maybe_done() {
-                    self.record_creation(None).await?;
-                }
+                // A creation that was answered is uncertain for a shorter time, so an earlier time is recorded for it.
+                let answered = UNANSWERED.saturating_sub(uncertain_for(error.status()));
+                let at = error.maybe_done().then(|| Timestamp::now() - answered);
+                self.record_creation(at).await?;
                 Err(openstack(
                     Reason::OpenStackError,
                     "Allocating a floating IP",

@@ -21,8 +21,8 @@ use capo_api::v1alpha1::OpenStackFloatingIPPool;
 use capo_core::{Priority, Reason};
 use capo_openstack::network::{FloatingIp, FloatingIpFilter, TagFilter};
 
-/// Annotation: the time at which the creation of a floating IP was requested. It exists while the result of that
-/// request is unknown.
+/// Annotation: the time at which the creation of a floating IP was requested or its answer was lost. It exists while
+/// the result of that request is unknown.
 pub(super) const CREATION: &str = "infrastructure.cluster.x-k8s.io/floating-ip-creation";
 
 /// A claim on the pool that is not being deleted.
@@ -71,7 +71,7 @@ pub(super) struct Observed {
     pub floating_ips: BTreeMap<IpAddr, Found>,
     /// Whether Neutron supports tags.
     pub tags: bool,
-    /// The time at which a creation was requested whose result is unknown.
+    /// The time in the record of a creation whose result is unknown.
     pub creation: Option<Timestamp>,
     /// Whether the pool is being deleted.
     pub deleting: bool,

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeSet, VecDeque},
     net::IpAddr,
-    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -13,10 +12,8 @@ use super::{
     observe::{Address, Observed},
     validate::Desired,
 };
+use crate::reconcile::uncertain_create::UNANSWERED;
 use capo_core::ids::FloatingIpId;
-
-/// How long OpenStack may still carry out a creation whose answer was lost: twice the time limit of a request.
-pub(super) const IN_DOUBT: Duration = Duration::from_mins(1);
 
 /// What to do about a claim without an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +170,7 @@ impl PoolPlan {
 
 /// The time until which a recorded creation may still be carried out; `None` if that time is over.
 fn in_doubt(observed: &Observed, now: Timestamp) -> Option<Timestamp> {
-    let until = observed.creation?.checked_add(IN_DOUBT).ok()?;
+    let until = observed.creation?.checked_add(UNANSWERED).ok()?;
     (until > now).then_some(until)
 }
 

@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use super::{
     observe::Observed,
-    plan::{IN_DOUBT, PoolClaimPlan, PoolPlan, Shortage, failed},
+    plan::{PoolClaimPlan, PoolPlan, Shortage, failed},
     validate::Desired,
 };
 use crate::{
     controllers::Outcome,
     kubernetes::conditions::{Conditions, kind},
+    reconcile::uncertain_create::UNANSWERED,
 };
 use capo_api::{v1alpha1::OpenStackFloatingIPPool, v1beta2::NetworkStatus};
 use capo_core::{ConditionState, FailureClass, Reason};
@@ -103,7 +104,7 @@ pub(super) fn status(
 
 pub(super) fn is_over(creation: Timestamp) -> bool {
     creation
-        .checked_add(IN_DOUBT)
+        .checked_add(UNANSWERED)
         .is_ok_and(|until| until <= Timestamp::now())
 }
 
@@ -135,8 +136,11 @@ pub(super) fn readiness(
     }
     let settled = if observed.creation.is_some_and(|at| !is_over(at)) {
         // The next pass removes the record once the creation can't happen any more.
-        let text = "The record of the last allocation is removed in 1 minute";
-        Outcome::wait(Reason::Ready, text, IN_DOUBT)
+        Outcome::wait(
+            Reason::Ready,
+            "The record of the last allocation is removed in two minutes",
+            UNANSWERED,
+        )
     } else {
         Outcome::Done
     };

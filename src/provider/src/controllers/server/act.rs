@@ -54,8 +54,8 @@ impl Pass<'_> {
         if self.progress.port_ids.is_empty() {
             self.find_ports(identity, &found.value.id).await?;
         }
-        let doubts = &self.context.servers.doubts;
-        doubts.end(&self.name, &described(CloudObject::Server, &self.name.name));
+        let uncertain = &self.context.servers.uncertain;
+        uncertain.end(&self.name, &described(CloudObject::Server, &self.name.name));
         tracing::info!(instance = %found.value.id, "Adopting the server of this name");
         self.see(found.value, found.sent_at);
         self.ended()
@@ -74,9 +74,9 @@ impl Pass<'_> {
 
     pub(super) fn creations(&self) -> Creations {
         let api = self.context.api(&self.name.namespace);
-        let doubts = &self.context.servers.doubts;
+        let uncertain = &self.context.servers.uncertain;
         let events = self.context.events.clone();
-        Creations::new(api, &self.name, doubts, events, self.object.clone())
+        Creations::new(api, &self.name, uncertain, events, self.object.clone())
     }
 
     async fn create_all(

@@ -9,7 +9,9 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Progress, creations::Doubts, ownership::Holders, server_group::ServerGroups};
+use super::{
+    Progress, creations::UncertainCreations, ownership::Holders, server_group::ServerGroups,
+};
 use crate::reconcile::{
     ObjectCache, image_objects::ImageObjects, server_observation::Observations,
 };
@@ -24,7 +26,7 @@ pub(in crate::controllers) struct ServerCaches {
     /// The last read of each server.
     pub observations: Observations,
     /// The creations whose result is unknown.
-    pub(super) doubts: Doubts,
+    pub(super) uncertain: UncertainCreations,
     /// What the last pass has written to the status of a server that is not ready yet. The watch may not have shown it
     /// yet.
     pub(super) progress: ObjectCache<Progress>,
@@ -45,7 +47,7 @@ impl ServerCaches {
         self.holders.forget(name);
         self.progress.forget(name);
         self.observations.forget(name);
-        self.doubts.forget(name);
+        self.uncertain.forget(name);
     }
 }
 

@@ -17,37 +17,33 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{StepResult, failed, kubernetes_failed, wait};
-use crate::kubernetes::events::{CloudObject, Events, Verb};
+use crate::{
+    kubernetes::events::{CloudObject, Events, Verb},
+    reconcile::uncertain_create::{UNANSWERED, uncertain_for},
+};
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{ObjectName, Reason};
 use capo_openstack::Error;
 
 /// Annotation: the creations for an object that may still be carried out, each with the time until which that is
 /// possible, as JSON.
-pub(super) const IN_DOUBT: &str = "infrastructure.cluster.x-k8s.io/creations-in-doubt";
-
-/// How long a service may still carry out a request that it answered with an error.
-const ANSWERED: Duration = Duration::from_secs(65);
-
-/// How long OpenStack may still carry out a request that it did not answer. Services have been seen to take two
-/// minutes.
-const UNANSWERED: Duration = Duration::from_secs(130);
+pub(super) const ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/creations-in-doubt";
 
 /// The uncertain creations of every object that this process has seen. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Doubts(Arc<Mutex<HashMap<ObjectName, Pending>>>);
+pub(super) struct UncertainCreations(Arc<Mutex<HashMap<ObjectName, Pending>>>);
 
 /// The creations that may still be carried out, each with the time until which that is possible.
 type Pending = BTreeMap<String, Timestamp>;
 
-impl Doubts {
+impl UncertainCreations {
     /// Loads what an earlier process recorded, in the first pass of this process over the object.
     pub(super) fn load(&self, object: &OpenStackServer, owner: &ObjectName) {
         let mut known = self.0.lock();
         if known.contains_key(owner) {
             return;
         }
-        let recorded = object.annotations().get(IN_DOUBT);
+        let recorded = object.annotations().get(ANNOTATION);
         let pending = recorded.and_then(|text| serde_json::from_str(text).ok());
         known.insert(owner.clone(), pending.unwrap_or_default());
     }
@@ -116,7 +112,7 @@ pub(super) fn described(object: CloudObject, name: &str) -> String {
 pub(super) struct Creations {
     api: Api<OpenStackServer>,
     owner: ObjectName,
-    doubts: Doubts,
+    uncertain: UncertainCreations,
     events: Events,
     object: Mutex<OpenStackServer>,
 }
@@ -126,14 +122,14 @@ impl Creations {
     pub(super) fn new(
         api: Api<OpenStackServer>,
         owner: &ObjectName,
-        doubts: &Doubts,
+        uncertain: &UncertainCreations,
         events: Events,
         object: OpenStackServer,
     ) -> Self {
         Self {
             api,
             owner: owner.clone(),
-            doubts: doubts.clone(),
+            uncertain: uncertain.clone(),
             events,
             object: Mutex::new(object),
         }
@@ -143,12 +139,12 @@ impl Creations {
     /// may still be carried out.
     pub(super) async fn begin(&self, object: CloudObject, name: &str) -> StepResult<()> {
         let what = described(object, name);
-        self.doubts.check(&self.owner, &what)?;
+        self.uncertain.check(&self.owner, &what)?;
         let until = Timestamp::now() + UNANSWERED;
-        self.doubts.set(&self.owner, &what, until);
+        self.uncertain.set(&self.owner, &what, until);
         let recorded = self.record().await;
         if recorded.is_err() {
-            self.doubts.end(&self.owner, &what);
+            self.uncertain.end(&self.owner, &what);
         }
         recorded
     }
@@ -166,16 +162,16 @@ impl Creations {
         let about = self.object.lock().object_ref(&());
         match &answer {
             Ok(created) => {
-                self.doubts.end(&self.owner, &what);
+                self.uncertain.end(&self.owner, &what);
                 let (events, verb) = (&self.events, Verb::Create);
                 events.changed_named(&about, verb, object, name, id(created), "");
             }
             Err(error) => {
                 if error.maybe_done() {
-                    let until = Timestamp::now() + doubt(error.status());
-                    self.doubts.set(&self.owner, &what, until);
+                    let until = Timestamp::now() + uncertain_for(error.status());
+                    self.uncertain.set(&self.owner, &what, until);
                 } else {
-                    self.doubts.end(&self.owner, &what);
+                    self.uncertain.end(&self.owner, &what);
                 }
                 let why = (error.class(), &*error.to_string());
                 self.events.failed(&about, Verb::Create, object, name, why);
@@ -186,16 +182,16 @@ impl Creations {
 
     /// Records that a lookup has found the object.
     pub(super) fn found(&self, object: CloudObject, name: &str) {
-        self.doubts.end(&self.owner, &described(object, name));
+        self.uncertain.end(&self.owner, &described(object, name));
     }
 
     /// Writes the uncertain creations into the object's annotation if the annotation differs.
     pub(super) async fn record(&self) -> StepResult<()> {
-        let wanted = self.doubts.record(&self.owner, Timestamp::now());
-        if self.object.lock().annotations().get(IN_DOUBT) == wanted.as_ref() {
+        let wanted = self.uncertain.record(&self.owner, Timestamp::now());
+        if self.object.lock().annotations().get(ANNOTATION) == wanted.as_ref() {
             return Ok(());
         }
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {IN_DOUBT: wanted}}}));
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION: wanted}}}));
         let mut written = self
             .api
             .patch(&self.owner.name, &PatchParams::default(), &patch)
@@ -215,15 +211,6 @@ impl Creations {
     }
 }
 
-/// How long a creation is uncertain after an error with this HTTP status. A proxy may answer while the service
-/// continues.
-fn doubt(status: Option<u16>) -> Duration {
-    match status {
-        None | Some(502..=504) => UNANSWERED,
-        Some(_) => ANSWERED,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,32 +222,36 @@ mod tests {
         }))
         .unwrap();
         object.metadata.annotations =
-            annotation.map(|text| [(IN_DOUBT.to_owned(), text.to_owned())].into());
+            annotation.map(|text| [(ANNOTATION.to_owned(), text.to_owned())].into());
         object
     }
 
     #[test]
-    fn a_doubt_holds_one_creation_and_is_over_after_a_while() {
-        let doubts = Doubts::default();
+    fn an_uncertain_creation_is_held_alone_and_for_a_while() {
+        let uncertain = UncertainCreations::default();
         let (name, now) = (ObjectName::new("n", "m1"), Timestamp::now());
-        assert!(doubts.check_at(&name, "port m1-0", now).is_ok());
-        doubts.set(&name, "port m1-0", now + ANSWERED);
-        assert!(doubts.check_at(&name, "port m1-0", now).is_err());
-        assert!(doubts.check_at(&name, "server m1", now).is_ok());
+        assert!(uncertain.check_at(&name, "port m1-0", now).is_ok());
+        uncertain.set(&name, "port m1-0", now + UNANSWERED);
+        assert!(uncertain.check_at(&name, "port m1-0", now).is_err());
+        assert!(uncertain.check_at(&name, "server m1", now).is_ok());
         let other = ObjectName::new("n", "m2");
-        assert!(doubts.check_at(&other, "port m1-0", now).is_ok());
-        assert!(doubts.check_at(&name, "port m1-0", now + ANSWERED).is_ok());
-        assert_eq!(doubts.record(&name, now + ANSWERED), None);
+        assert!(uncertain.check_at(&other, "port m1-0", now).is_ok());
+        assert!(
+            uncertain
+                .check_at(&name, "port m1-0", now + UNANSWERED)
+                .is_ok()
+        );
+        assert_eq!(uncertain.record(&name, now + UNANSWERED), None);
     }
 
     #[test]
-    fn the_next_process_knows_what_is_in_doubt() {
+    fn the_next_process_knows_what_is_uncertain() {
         let (name, now) = (ObjectName::new("n", "m1"), Timestamp::now());
-        let first = Doubts::default();
+        let first = UncertainCreations::default();
         first.load(&object(None), &name);
         first.set(&name, "server m1", now + UNANSWERED);
         let recorded = first.record(&name, now);
-        let second = Doubts::default();
+        let second = UncertainCreations::default();
         second.load(&object(recorded.as_deref()), &name);
         assert!(second.check_at(&name, "server m1", now).is_err());
         // After the first load, what this process knows takes precedence over the annotation.
@@ -268,20 +259,8 @@ mod tests {
         second.load(&object(recorded.as_deref()), &name);
         assert!(second.check_at(&name, "server m1", now).is_ok());
         // A record that can't be parsed does not delay any creation.
-        let third = Doubts::default();
+        let third = UncertainCreations::default();
         third.load(&object(Some("x")), &name);
         assert!(third.check_at(&name, "server m1", now).is_ok());
-    }
-
-    #[test]
-    fn what_was_not_answered_is_in_doubt_for_longer() {
-        for (status, expected) in [
-            (None, UNANSWERED),
-            (Some(500), ANSWERED),
-            (Some(502), UNANSWERED),
-            (Some(504), UNANSWERED),
-        ] {
-            assert_eq!(doubt(status), expected, "{status:?}");
-        }
     }
 }

@@ -106,7 +106,7 @@ impl Deletion<'_> {
                 ));
             }
             let what = described(CloudObject::Server, &self.owner.name);
-            self.context.servers.doubts.check(self.owner, &what)?;
+            self.context.servers.uncertain.check(self.owner, &what)?;
             // A second read has to confirm the absence, because a single 404 may come from a proxy in front of Nova.
             if self.was_begun() && before.is_none_or(|before| before.found) {
                 return Err(waiting(
@@ -158,7 +158,7 @@ impl Deletion<'_> {
 
     /// Records that an object was found, so that its creation is not uncertain any more.
     pub(super) fn found(&self, what: &str) {
-        self.context.servers.doubts.end(self.owner, what);
+        self.context.servers.uncertain.end(self.owner, what);
     }
 
     /// Whether something may have been created for the object. Its names are resolved before any creation.
@@ -224,7 +224,7 @@ impl Deletion<'_> {
         }
         for (name, _) in self.port_names() {
             let what = format!("port {name}");
-            self.context.servers.doubts.check(self.owner, &what)?;
+            self.context.servers.uncertain.check(self.owner, &what)?;
         }
         Ok(())
     }
@@ -355,7 +355,7 @@ impl Deletion<'_> {
             };
             if found.is_empty() {
                 let what = format!("volume {name}");
-                self.context.servers.doubts.check(self.owner, &what)?;
+                self.context.servers.uncertain.check(self.owner, &what)?;
             }
             for volume in found {
                 self.found(&format!("volume {name}"));

@@ -8,9 +8,7 @@ use std::{
 
 use kube::ResourceExt;
 
-use super::{
-    Claims, StepError, StepResult, creations::IN_DOUBT, failed, pass::Pass, server_state, wait,
-};
+use super::{Claims, StepError, StepResult, creations, failed, pass::Pass, server_state, wait};
 use crate::controllers::{
     Outcome,
     identity::{self, Identity},
@@ -197,7 +195,7 @@ pub(super) fn wishes(object: &OpenStackServer) -> u64 {
     (metadata.generation, &metadata.labels).hash(&mut hasher);
     for annotation in metadata.annotations.iter().flatten() {
         // The controller writes this annotation itself.
-        if annotation.0 != IN_DOUBT {
+        if annotation.0 != creations::ANNOTATION {
             annotation.hash(&mut hasher);
         }
     }

@@ -45,7 +45,7 @@ pub(in crate::controllers) fn pass(
     async move {
         let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
         let (progress, holder) = ownership::progress(&object, &name, &context);
-        context.servers.doubts.load(&object, &name);
+        context.servers.uncertain.load(&object, &name);
         Pass {
             name,
             context: &context,
@@ -148,7 +148,7 @@ impl Pass<'_> {
         // Nothing is created while the creation of the server may still be carried out, because that server uses the
         // existing ports and volumes.
         let server = described(CloudObject::Server, &self.name.name);
-        self.context.servers.doubts.check(&self.name, &server)?;
+        self.context.servers.uncertain.check(&self.name, &server)?;
         self.resolve(identity).await?;
         if let Err(error) = floating_ip::claimed(&self.object, self.context).await {
             self.floating.unmet(&error.outcome);

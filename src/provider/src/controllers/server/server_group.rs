@@ -123,11 +123,11 @@ async fn create(
 ) -> StepResult<ServerGroupId> {
     let (object, name) = (CloudObject::ServerGroup, group.name.as_str());
     // The creation for another object may be uncertain too, even one that an earlier process has recorded.
-    let doubts = &context.servers.doubts;
+    let uncertain = &context.servers.uncertain;
     for other in named(context, name) {
-        doubts.load(&other, &name_of(&*other));
+        uncertain.load(&other, &name_of(&*other));
     }
-    doubts.check_for_all(&described(object, name))?;
+    uncertain.check_for_all(&described(object, name))?;
     creations.begin(object, name).await?;
     let policy = group.policy.as_str();
     let answer = cloud
@@ -180,7 +180,7 @@ impl Deletion<'_> {
         let found = matching(all(self.cloud).await?, group);
         let what = described(CloudObject::ServerGroup, &group.name);
         if found.is_empty() {
-            self.context.servers.doubts.check(self.owner, &what)?;
+            self.context.servers.uncertain.check(self.owner, &what)?;
         }
         for found in found {
             self.found(&what);
