@@ -18,7 +18,10 @@ use std::{sync::Arc, time::Duration};
 
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::JoinHandle,
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 pub use error::ManagerError;
@@ -32,9 +35,9 @@ use crate::{
         self,
         leader::{Election, Ended, Timing},
     },
-    metrics::Metrics,
+    metrics::{Leading, Metrics},
 };
-use capo_openstack::LeaseToken;
+use capo_openstack::{ClientSettings, LeaseToken};
 use probes::Readiness;
 
 /// The time limit for all controllers to end after a stop, including requests that do not return.
@@ -61,8 +64,30 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     }
     let clients = leader_tasks::of_clients(&settings)?;
     let stop = stop_on_signals()?;
+    let Some(started) = start(&settings, &stop).await? else {
+        return Ok(());
+    };
+    lead(settings, clients, &started, &stop).await
+}
+
+/// The parts of a process that run before it leads.
+struct Started {
+    metrics: Metrics,
+    readiness: Readiness,
+    client: Client,
+    /// The client of the controllers. The request budget limits it, and the renewal of the leader lease does not wait
+    /// for that budget.
+    of_controllers: Client,
+    /// The state that only the leader has, from where the metrics read it.
+    leading: Arc<Mutex<Option<Leading>>>,
+    /// Follows whether the Kubernetes API answers.
+    _following: AbortOnDropHandle<()>,
+}
+
+/// Serves probes, metrics and webhooks, once the Kubernetes API answers. Returns `None` if the stop came before that.
+async fn start(settings: &Settings, stop: &Stop) -> Result<Option<Started>, ManagerError> {
     let readiness = Readiness::default();
-    let metrics = Metrics::new(leader_tasks::of_metrics(&settings))?;
+    let metrics = Metrics::new(leader_tasks::of_metrics(settings))?;
     if let Some(address) = settings.health_addr.0 {
         let limits = Limits::default();
         let listener = Listener::bind(address, "--health-addr", Transport::Plain, limits).await?;
@@ -71,36 +96,47 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     let config = kubernetes::config(settings.kubeconfig.as_deref()).await?;
     let address = config.cluster_url.clone();
     let observer = Arc::new(metrics.clone());
-    // The request budget limits the controllers. The renewal of the leader lease does not wait for it.
+    let client = kubernetes::client(config.clone(), observer.clone(), None)?;
     let of_controllers = match settings.kube_budget() {
-        None => None,
-        budget => Some(kubernetes::client(
-            config.clone(),
-            observer.clone(),
-            budget,
-        )?),
+        None => client.clone(),
+        budget => kubernetes::client(config, observer, budget)?,
     };
-    let client = kubernetes::client(config, observer, None)?;
-    let leading = Arc::new(Mutex::new(None));
-    let namespace = own_namespace(&settings);
+    let leading = Arc::default();
     let source = diagnostics::Source {
         metrics: metrics.clone(),
-        leading: leading.clone(),
+        leading: Arc::clone(&leading),
     };
-    serve_diagnostics(&settings, source, client.clone(), &stop).await?;
+    serve_diagnostics(settings, source, client.clone(), stop).await?;
     tokio::select! {
-        () = stop.requested.cancelled() => return Ok(()),
+        () = stop.requested.cancelled() => return Ok(None),
         () = kubernetes::until_it_answers(&client, &address) => readiness.kubernetes_answers(true),
     }
-    let _following = {
+    let following = {
         let readiness = readiness.clone();
         let follow = kubernetes::follow_availability(client.clone(), move |answers| {
             readiness.kubernetes_answers(answers);
         });
         AbortOnDropHandle::new(tokio::spawn(follow))
     };
-    leader_tasks::serve_webhooks(&settings, &metrics, &readiness, stop.listeners());
+    leader_tasks::serve_webhooks(settings, &metrics, &readiness, stop.listeners());
+    Ok(Some(Started {
+        metrics,
+        readiness,
+        client,
+        of_controllers,
+        leading,
+        _following: following,
+    }))
+}
 
+/// Waits for the leader lease and runs the controllers until the stop.
+async fn lead(
+    settings: Settings,
+    clients: ClientSettings,
+    started: &Started,
+    stop: &Stop,
+) -> Result<(), ManagerError> {
+    let namespace = own_namespace(&settings);
     let token = if settings.leader_elect {
         LeaseToken::not_held()
     } else {
@@ -113,7 +149,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
             retry_period: settings.leader_elect_retry_period,
         };
         Election::new(
-            client.clone(),
+            started.client.clone(),
             &namespace,
             &host_name(),
             timing,
@@ -123,28 +159,26 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     });
     if let Some(election) = &mut election {
         // A candidate serves webhooks and needs no caches.
-        readiness.caches_synced();
+        started.readiness.caches_synced();
         tokio::select! {
             () = stop.requested.cancelled() => return Ok(()),
             () = election.acquire() => {}
         }
         tracing::info!(identity = election.identity(), "Leading");
     }
-    metrics.leading(true);
+    started.metrics.leading(true);
     let halt = CancellationToken::new();
-    let mut work = tokio::spawn(leader_tasks::run(
-        leader_tasks::Parts {
-            settings,
-            client: of_controllers.unwrap_or(client),
-            metrics: metrics.clone(),
-            token,
-            clients,
-            readiness,
-            leading,
-            namespace,
-        },
-        halt.clone(),
-    ));
+    let parts = leader_tasks::Parts {
+        settings,
+        client: started.of_controllers.clone(),
+        metrics: started.metrics.clone(),
+        token,
+        clients,
+        readiness: started.readiness.clone(),
+        leading: started.leading.clone(),
+        namespace,
+    };
+    let mut work = tokio::spawn(leader_tasks::run(parts, halt.clone()));
     let lease = async {
         if let Some(election) = &mut election {
             election.hold(&stop.requested).await
@@ -160,24 +194,12 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
             Err(error) => error.into(),
         }),
     };
-    metrics.leading(false);
+    started.metrics.leading(false);
     if ended == Ended::Lost {
         // Controllers that still run must not write any more, so the process ends at once.
         return Err(ManagerError::LeaseLost);
     }
-    tracing::info!("Stopping");
-    halt.cancel();
-    let clean = tokio::time::timeout(STOP_WORK, work).await.is_ok();
-    if let Some(election) = &mut election {
-        if clean {
-            election.release().await;
-        } else {
-            tracing::warn!(
-                "Some controllers have not ended: the leader lease is not released and expires by itself"
-            );
-        }
-    }
-    stop.listeners.cancel();
+    stop.complete(&halt, work, election).await;
     Ok(())
 }
 
@@ -193,6 +215,28 @@ impl Stop {
     /// The token that stops the listeners, after the controllers have ended.
     fn listeners(&self) -> CancellationToken {
         self.listeners.clone()
+    }
+
+    /// Ends the controllers, releases the lease and closes the listeners.
+    async fn complete(
+        &self,
+        halt: &CancellationToken,
+        work: JoinHandle<()>,
+        election: Option<Election>,
+    ) {
+        tracing::info!("Stopping");
+        halt.cancel();
+        let clean = tokio::time::timeout(STOP_WORK, work).await.is_ok();
+        if let Some(mut election) = election {
+            if clean {
+                election.release().await;
+            } else {
+                tracing::warn!(
+                    "Some controllers have not ended: the leader lease is not released and expires by itself"
+                );
+            }
+        }
+        self.listeners.cancel();
     }
 }
 
