@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use kube::Resource;
+
+use crate::kubernetes::events::Events;
 use capo_core::FailureClass;
 use capo_core::Reason;
 
@@ -67,6 +70,20 @@ impl Outcome {
             }
         }
         wait.unwrap_or(Self::Done)
+    }
+
+    /// Publishes a Warning event about `object` if the pass over it failed.
+    pub(crate) fn publish_failure(
+        &self,
+        object: &impl Resource<DynamicType = ()>,
+        events: &Events,
+    ) {
+        if let Self::Failed {
+            reason, message, ..
+        } = self
+        {
+            events.warning(&object.object_ref(&()), *reason, "Reconcile", message);
+        }
     }
 
     /// The label of metrics and logs.

@@ -82,12 +82,9 @@ impl Pass<'_> {
             Ok(Action::Removed) => return Outcome::Done,
             Ok(Action::Settled(outcome)) => outcome,
             Err(error) => {
-                if let Outcome::Failed {
-                    reason, message, ..
-                } = &error.outcome
-                {
-                    self.warn(*reason, message);
-                }
+                error
+                    .outcome
+                    .publish_failure(&self.object, &self.context.events);
                 if error.condition == FLOATING_IP_POOL_READY {
                     report.ready = Some(error.state);
                 }
@@ -134,13 +131,6 @@ impl Pass<'_> {
             .set_finalizer(&mut self.object, FINALIZER, true)
             .await
             .map_err(|error| kubernetes("Adding the finalizer", &error))
-    }
-
-    fn warn(&self, reason: Reason, note: &str) {
-        let about = self.object.object_ref(&());
-        self.context
-            .events
-            .warning(&about, reason, "Reconcile", note);
     }
 }
 

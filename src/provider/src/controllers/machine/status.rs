@@ -154,14 +154,7 @@ impl Pass<'_> {
         outcome: Outcome,
         paused: bool,
     ) -> Outcome {
-        if let Outcome::Failed {
-            reason, message, ..
-        } = &outcome
-        {
-            let about = self.object.object_ref(&());
-            let events = &self.context.events;
-            events.warning(&about, *reason, "Reconcile", message);
-        }
+        outcome.publish_failure(&self.object, &self.context.events);
         let load_balancer = self.load_balancer();
         if !paused {
             self.warn(load_balancer.as_ref());

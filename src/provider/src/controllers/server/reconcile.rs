@@ -233,14 +233,7 @@ impl Pass<'_> {
         {
             self.authentication = Some(ConditionState::unmet(*reason, message.clone()));
         }
-        if let Outcome::Failed {
-            reason, message, ..
-        } = &outcome
-        {
-            let about = self.object.object_ref(&());
-            let events = &self.context.events;
-            events.warning(&about, *reason, "Reconcile", message);
-        }
+        outcome.publish_failure(&self.object, &self.context.events);
         let recorded = self.record_creations(paused).await;
         let written = self.write(paused, &outcome).await;
         match recorded.and(written) {
