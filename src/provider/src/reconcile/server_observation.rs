@@ -3,29 +3,25 @@
 //! The gates need the age of a read, which no status shows. The server controller, which reads Nova anyway, stores every
 //! answer here with the moment at which the read began, and the machine controller uses it.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    net::IpAddr,
-    sync::Arc,
-    time::Instant,
-};
+use std::{net::IpAddr, time::Instant};
 
-use parking_lot::{Mutex, MutexGuard};
-
+use super::ObjectCache;
 use capo_core::{ObjectName, ids::NetworkId};
 use capo_gate::desired::{ObservedServer, ServerState};
 use capo_openstack::network::Port;
 
-/// The last observation of each server, by the name of its `OpenStackServer`. A clone is cheap and shares the data.
+/// What is known of each server, by the name of its `OpenStackServer`. The uid is always `None`, because the controller
+/// of machines knows the name only. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Observations(Arc<Mutex<Shared>>);
+pub(crate) struct Observations(ObjectCache<Known>);
 
+/// What is known of one server.
 #[derive(Debug, Default)]
-struct Shared {
-    seen: HashMap<ObjectName, Observation>,
-    expected: HashMap<ObjectName, Vec<PortAddress>>,
-    wanted: HashMap<ObjectName, Instant>,
-    wishes: HashMap<ObjectName, u64>,
+struct Known {
+    observation: Option<Observation>,
+    expected: Vec<PortAddress>,
+    read_requested_at: Option<Instant>,
+    request_hash: Option<u64>,
 }
 
 /// The result of one read of a server.
@@ -73,12 +69,13 @@ impl PortAddress {
 impl Observations {
     /// Records which addresses a server that was just created will get.
     pub(crate) fn expect(&self, name: &ObjectName, addresses: Vec<PortAddress>) {
-        self.lock().expected.insert(name.clone(), addresses);
+        self.update(name, |known| known.expected = addresses);
     }
 
     /// The addresses that a server created by this process will get, until Nova shows them.
     pub(crate) fn expected(&self, name: &ObjectName) -> Vec<PortAddress> {
-        self.lock().expected.get(name).cloned().unwrap_or_default()
+        self.read(name, |known| known.expected.clone())
+            .unwrap_or_default()
     }
 
     /// Records the result of a read that began at `read_at`; `addresses` is `None` if the read found no server. Returns
@@ -91,62 +88,61 @@ impl Observations {
         addresses: Option<Vec<ServerAddress>>,
         read_at: Instant,
     ) -> bool {
-        let mut shared = self.lock();
-        if addresses.as_ref().is_some_and(|shown| !shown.is_empty()) {
-            shared.expected.remove(name);
-        }
-        let before = shared.seen.get(name);
-        let next = next(before, state, addresses, read_at);
-        let changed = before.is_none_or(|before| differs(before, &next));
-        shared.seen.insert(name.clone(), next);
-        shared.wanted.remove(name).is_some() || changed
+        self.update(name, |known| {
+            if addresses.as_ref().is_some_and(|shown| !shown.is_empty()) {
+                known.expected.clear();
+            }
+            let before = known.observation.as_ref();
+            let next = next(before, state, addresses, read_at);
+            let changed = before.is_none_or(|before| differs(before, &next));
+            known.observation = Some(next);
+            known.read_requested_at.take().is_some() || changed
+        })
     }
 
     /// Requests a new read of a server. The next read enqueues the machine even if it shows nothing new. Returns
     /// whether this is the first request since the last read.
     pub(crate) fn want(&self, name: &ObjectName) -> bool {
-        match self.lock().wanted.entry(name.clone()) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(entry) => {
-                entry.insert(Instant::now());
-                true
-            }
-        }
+        self.update(name, |known| {
+            let is_first = known.read_requested_at.is_none();
+            known.read_requested_at.get_or_insert_with(Instant::now);
+            is_first
+        })
     }
 
     /// The time of the pending request for a new read of a server; `None` if there is none.
     pub(crate) fn wanted_since(&self, name: &ObjectName) -> Option<Instant> {
-        self.lock().wanted.get(name).copied()
+        self.read(name, |known| known.read_requested_at)?
     }
 
     /// Records the hash of what the object requested in a pass.
     pub(crate) fn note_wishes(&self, name: &ObjectName, wishes: u64) {
-        self.lock().wishes.insert(name.clone(), wishes);
+        self.update(name, |known| known.request_hash = Some(wishes));
     }
 
     /// Whether the object requests something else than in the last pass of this process; `None` if there was no such
     /// pass.
     pub(crate) fn has_changed(&self, name: &ObjectName, wishes: u64) -> Option<bool> {
-        let before = self.lock().wishes.get(name).copied()?;
+        let before = self.read(name, |known| known.request_hash)??;
         Some(before != wishes)
     }
 
     /// The last observation of a server.
     pub(crate) fn get(&self, name: &ObjectName) -> Option<Observation> {
-        self.lock().seen.get(name).cloned()
+        self.read(name, |known| known.observation.clone())?
     }
 
     /// Forgets a server whose object is gone.
     pub(crate) fn forget(&self, name: &ObjectName) {
-        let mut shared = self.lock();
-        shared.seen.remove(name);
-        shared.expected.remove(name);
-        shared.wanted.remove(name);
-        shared.wishes.remove(name);
+        self.0.forget(name);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.0.lock()
+    fn read<R>(&self, name: &ObjectName, read: impl FnOnce(&Known) -> R) -> Option<R> {
+        self.0.read(name, None, read)
+    }
+
+    fn update<R>(&self, name: &ObjectName, change: impl FnOnce(&mut Known) -> R) -> R {
+        self.0.update(name, None, change)
     }
 }
 
