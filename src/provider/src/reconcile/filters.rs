@@ -8,8 +8,7 @@ use super::{
     server_error::{failed, failure},
 };
 use capo_api::v1beta2::{NetworkFilter, SecurityGroupFilter, SubnetFilter};
-use capo_core::FailureClass;
-use capo_core::Reason;
+use capo_core::{FailureClass, Reason, ids::NetworkId};
 use capo_openstack::{Error, network};
 
 /// The tag conditions of a filter. Every filter type has the same fields for them.
@@ -98,11 +97,11 @@ pub(crate) fn security_groups(filter: &SecurityGroupFilter) -> network::Security
 /// spec.
 pub(crate) fn subnets(
     filter: &SubnetFilter,
-    network_id: Option<&str>,
+    network_id: Option<&NetworkId>,
     field: &str,
 ) -> StepResult<network::SubnetFilter> {
     Ok(network::SubnetFilter {
-        network_id: network_id.map(Into::into),
+        network_id: network_id.cloned(),
         name: filled(filter.name.as_ref()),
         description: filled(filter.description.as_ref()),
         project_id: filled(filter.project_id.as_ref()).map(Into::into),

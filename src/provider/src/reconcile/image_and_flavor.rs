@@ -14,7 +14,10 @@ use super::{
 };
 use crate::kubernetes::patch::is_not_found;
 use capo_api::v1beta2::ImageParam;
-use capo_core::{ConditionStatus, FailureClass, ObjectName, Priority, Reason};
+use capo_core::{
+    ConditionStatus, FailureClass, ObjectName, Priority, Reason,
+    ids::{FlavorId, ImageId},
+};
 use capo_openstack::{
     Cloud, Error,
     compute::Flavor,
@@ -44,14 +47,14 @@ pub(crate) struct ImageAndFlavor<'a> {
 /// An image, or only its id if nothing else is known of it.
 enum Found {
     Whole(Image),
-    Id(String),
+    Id(ImageId),
 }
 
 impl ImageAndFlavor<'_> {
     /// The id of an image.
-    pub(crate) async fn image_id(&self, param: &ImageParam) -> StepResult<String> {
+    pub(crate) async fn image_id(&self, param: &ImageParam) -> StepResult<ImageId> {
         Ok(match self.find(param).await? {
-            Found::Whole(image) => image.id.into(),
+            Found::Whole(image) => image.id,
             Found::Id(id) => id,
         })
     }
@@ -65,10 +68,10 @@ impl ImageAndFlavor<'_> {
     }
 
     /// The flavor with this id, which `field` of the spec names.
-    pub(crate) async fn flavor_by_id(&self, field: &str, id: &str) -> StepResult<Flavor> {
+    pub(crate) async fn flavor_by_id(&self, field: &str, id: &FlavorId) -> StepResult<Flavor> {
         let shared = self.cloud.shared_reads();
-        let found = shared.flavor(&id.into(), KEPT, self.priority).await;
-        self.named(found, field, "flavor", id)
+        let found = shared.flavor(id, KEPT, self.priority).await;
+        self.named(found, field, "flavor", id.as_str())
     }
 
     /// The only flavor of this name, which `field` of the spec names.
@@ -89,7 +92,8 @@ impl ImageAndFlavor<'_> {
     async fn find(&self, param: &ImageParam) -> StepResult<Found> {
         match param {
             ImageParam { id: Some(id), .. } => {
-                self.image_by_id("image.id", id).await.map(Found::Whole)
+                let id = id.as_str().into();
+                self.image_by_id("image.id", &id).await.map(Found::Whole)
             }
             ImageParam {
                 image_ref: Some(reference),
@@ -118,14 +122,14 @@ impl ImageAndFlavor<'_> {
         }
     }
 
-    async fn image_by_id(&self, field: &str, id: &str) -> StepResult<Image> {
+    async fn image_by_id(&self, field: &str, id: &ImageId) -> StepResult<Image> {
         let shared = self.cloud.shared_reads();
-        let found = shared.image(&id.into(), KEPT, self.priority).await;
-        self.named(found, field, "image", id)
+        let found = shared.image(id, KEPT, self.priority).await;
+        self.named(found, field, "image", id.as_str())
     }
 
     /// The Glance id of an Image object of the OpenStack Resource Controller in the same namespace.
-    async fn image_object(&self, name: &str) -> StepResult<String> {
+    async fn image_object(&self, name: &str) -> StepResult<ImageId> {
         let resource = image_objects::resource();
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), self.namespace, &resource);
@@ -197,13 +201,13 @@ impl ImageAndFlavor<'_> {
 }
 
 /// The Glance id of an Image object whose condition Available is True.
-fn ready_image(data: &serde_json::Value) -> Option<String> {
+fn ready_image(data: &serde_json::Value) -> Option<ImageId> {
     let status = data.get("status")?;
     let available = conditions(status)
         .iter()
         .any(|condition| condition.kind == "Available" && condition.is_true());
     let id = status.get("id")?.as_str().filter(|id| !id.is_empty())?;
-    available.then(|| id.to_owned())
+    available.then(|| id.into())
 }
 
 /// The message of the Image object's own condition that says why it is not Available: that of Progressing if it is
@@ -269,7 +273,7 @@ mod tests {
             (json!({"status": {"conditions": available.clone()}}), None),
             (
                 json!({"status": {"id": "i", "conditions": available}}),
-                Some("i".to_owned()),
+                Some("i".into()),
             ),
         ] {
             assert_eq!(ready_image(&data), expected, "{data}");

@@ -37,7 +37,7 @@ pub(super) async fn offer(
         .and_then(|filter| filter.name.as_ref());
     let flavor = async {
         match (filled(spec.flavor.id.as_ref()), filled(flavor_name)) {
-            (Some(id), _) => named.flavor_by_id("flavor.id", &id).await,
+            (Some(id), _) => named.flavor_by_id("flavor.id", &id.into()).await,
             (None, Some(name)) => named.flavor_by_name("flavor.filter", &name).await,
             (None, None) => Err(named.missing("flavor", "id or filter.name")),
         }

@@ -91,7 +91,7 @@ impl Pass<'_> {
         let disks = block_devices::disks(
             &self.name.name,
             &self.object.spec,
-            resolved.image_id.as_deref().unwrap_or_default(),
+            &resolved.image_id.clone().unwrap_or_default().into(),
         )?;
         let user_data = instance::user_data(
             &self.context.client,

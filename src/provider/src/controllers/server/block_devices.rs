@@ -15,8 +15,7 @@ use capo_api::{
     v1alpha1::OpenStackServerSpec,
     v1beta2::{BlockDeviceType, VolumeAvailabilityZone, VolumeAvailabilityZoneSource},
 };
-use capo_core::Reason;
-use capo_core::{FailureClass, Priority};
+use capo_core::{FailureClass, Priority, Reason, ids::ImageId};
 use capo_openstack::{
     Cloud,
     compute::BlockDevice,
@@ -27,7 +26,7 @@ use capo_openstack::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Disk {
     /// The image on the hypervisor's local disk.
-    Image { image_id: String },
+    Image { image_id: ImageId },
     /// A volume that capo-rs creates.
     Volume {
         new: NewVolume,
@@ -43,7 +42,7 @@ pub(super) enum Disk {
 pub(super) fn disks(
     name: &str,
     spec: &OpenStackServerSpec,
-    image_id: &str,
+    image_id: &ImageId,
 ) -> StepResult<Vec<Disk>> {
     let mut disks = Vec::new();
     if let Some(root) = &spec.root_volume {
@@ -54,14 +53,14 @@ pub(super) fn disks(
                 size: size(root.size_gib, "spec.rootVolume.sizeGiB")?,
                 volume_type: root.type_.clone().filter(|kind| !kind.is_empty()),
                 availability_zone: zone(root.availability_zone.as_ref(), spec),
-                image_id: Some(image_id.into()),
+                image_id: Some(image_id.clone()),
             },
             boot: true,
             tag: None,
         });
     } else if !spec.additional_block_devices.is_empty() {
         disks.push(Disk::Image {
-            image_id: image_id.to_owned(),
+            image_id: image_id.clone(),
         });
     }
     for (index, device) in spec.additional_block_devices.iter().enumerate() {
@@ -146,7 +145,7 @@ pub(super) async fn ensure(
             Disk::Image { image_id } => attached.devices.push(BlockDevice {
                 source_type: "image",
                 destination_type: "local",
-                uuid: Some(image_id.clone()),
+                uuid: Some(image_id.clone().into()),
                 boot_index: 0,
                 delete_on_termination: true,
                 volume_size: None,
@@ -271,7 +270,12 @@ mod tests {
         for (key, value) in spec.as_object().unwrap() {
             whole[key] = value.clone();
         }
-        disks("m1", &serde_json::from_value(whole).unwrap(), "image").unwrap()
+        disks(
+            "m1",
+            &serde_json::from_value(whole).unwrap(),
+            &"image".into(),
+        )
+        .unwrap()
     }
 
     #[test]

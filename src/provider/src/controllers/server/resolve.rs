@@ -16,7 +16,10 @@ use capo_api::{
         ServerGroupParam, SubnetParam,
     },
 };
-use capo_core::{FailureClass, Priority, Reason, ids::ProjectId};
+use capo_core::{
+    FailureClass, Priority, Reason,
+    ids::{FlavorId, NetworkId, ProjectId, SecurityGroupId, ServerGroupId},
+};
 use capo_openstack::{
     Cloud,
     network::{Subnet, SubnetFilter},
@@ -61,9 +64,9 @@ impl Resolver<'_> {
             self.server_group()
         )?;
         Ok(ResolvedServerSpec {
-            server_group_id: server_group,
-            image_id: Some(image),
-            flavor_id: Some(flavor),
+            server_group_id: server_group.map(Into::into),
+            image_id: Some(image.into()),
+            flavor_id: Some(flavor.into()),
             ports: self.ports().await?,
         })
     }
@@ -74,18 +77,18 @@ impl Resolver<'_> {
         try_join_all(ports.map(|(index, port)| self.port(index, port))).await
     }
 
-    async fn flavor(&self, named: &ImageAndFlavor<'_>) -> StepResult<String> {
+    async fn flavor(&self, named: &ImageAndFlavor<'_>) -> StepResult<FlavorId> {
         let filled = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
         if let Some(id) = filled(&self.spec.flavor_id) {
-            return Ok(named.flavor_by_id("flavorID", &id).await?.id.into());
+            return Ok(named.flavor_by_id("flavorID", &id.into()).await?.id);
         }
         match filled(&self.spec.flavor) {
-            Some(name) => Ok(named.flavor_by_name("flavor", &name).await?.id.into()),
+            Some(name) => Ok(named.flavor_by_name("flavor", &name).await?.id),
             None => Err(named.missing("flavor", "flavor or flavorID")),
         }
     }
 
-    async fn server_group(&self) -> StepResult<Option<String>> {
+    async fn server_group(&self) -> StepResult<Option<ServerGroupId>> {
         let Some(param) = &self.spec.server_group else {
             return Ok(None);
         };
@@ -98,7 +101,7 @@ impl Resolver<'_> {
         }
         let ServerGroupParam { id, filter } = param;
         if let Some(id) = id {
-            return Ok(Some(id.clone()));
+            return Ok(Some(id.as_str().into()));
         }
         let name = filter.as_ref().and_then(|filter| filter.name.clone());
         let Some(name) = name.filter(|name| !name.is_empty()) else {
@@ -116,7 +119,7 @@ impl Resolver<'_> {
         let group = filters::only_one(groups, "spec.serverGroup.filter", &what, |group| {
             group.id.as_str()
         })?;
-        Ok(Some(group.id.into()))
+        Ok(Some(group.id))
     }
 
     async fn port(&self, index: usize, port: &PortOpts) -> StepResult<ResolvedPortSpec> {
@@ -144,7 +147,7 @@ impl Resolver<'_> {
         .await?;
         Ok(ResolvedPortSpec {
             name: server_names::port(self.name, port.name_suffix.as_deref(), index),
-            network_id,
+            network_id: network_id.into(),
             description: Some(
                 port.description
                     .clone()
@@ -156,7 +159,7 @@ impl Resolver<'_> {
             tags: merged_tags(&self.spec.tags, &port.tags),
             trunk: port.trunk.or(self.spec.trunk),
             fixed_ips,
-            security_groups: each_once(security_groups.into_iter().flatten()),
+            security_groups: each_once(security_groups.into_iter().flatten().map(Into::into)),
             admin_state_up: port.admin_state_up,
             mac_address: port.mac_address.clone(),
             allowed_address_pairs: port.allowed_address_pairs.clone(),
@@ -169,10 +172,10 @@ impl Resolver<'_> {
         })
     }
 
-    async fn network(&self, param: &NetworkParam, field: &str) -> StepResult<String> {
+    async fn network(&self, param: &NetworkParam, field: &str) -> StepResult<NetworkId> {
         let field = format!("{field}.network");
         if let Some(id) = &param.id {
-            return Ok(id.clone());
+            return Ok(id.as_str().into());
         }
         let Some(filter) = &param.filter else {
             return Err(missing(&field, "id or filter"));
@@ -181,11 +184,15 @@ impl Resolver<'_> {
         let networks = filters::looked_up(|age| shared.networks(&query, age, PRIORITY)).await?;
         let what = "network that matches the filter";
         let network = filters::only_one(networks, &field, what, |network| network.id.as_str())?;
-        Ok(network.id.into())
+        Ok(network.id)
     }
 
     /// The network of a port that names none: the network of the first subnet in its fixed IPs.
-    async fn network_of_subnets(&self, fixed_ips: &[FixedIp], field: &str) -> StepResult<String> {
+    async fn network_of_subnets(
+        &self,
+        fixed_ips: &[FixedIp],
+        field: &str,
+    ) -> StepResult<NetworkId> {
         let mut subnets = fixed_ips.iter().enumerate();
         let named = subnets.find_map(|(index, fixed_ip)| Some((index, fixed_ip.subnet.as_ref()?)));
         let Some((index, subnet)) = named else {
@@ -193,14 +200,14 @@ impl Resolver<'_> {
             return Err(missing(&format!("{field}.network"), wanted));
         };
         let field = format!("{field}.fixedIPs[{index}].subnet");
-        Ok(self.subnet(subnet, None, &field).await?.network_id.into())
+        Ok(self.subnet(subnet, None, &field).await?.network_id)
     }
 
     /// The only subnet that matches a reference, in this network if it is known.
     async fn subnet(
         &self,
         param: &SubnetParam,
-        network_id: Option<&str>,
+        network_id: Option<&NetworkId>,
         field: &str,
     ) -> StepResult<Subnet> {
         let (query, field, what) = match param {
@@ -234,7 +241,7 @@ impl Resolver<'_> {
     async fn fixed_ip(
         &self,
         fixed_ip: &FixedIp,
-        network_id: &str,
+        network_id: &NetworkId,
         field: String,
     ) -> StepResult<ResolvedFixedIp> {
         let subnet = match &fixed_ip.subnet {
@@ -259,10 +266,10 @@ impl Resolver<'_> {
         &self,
         param: &SecurityGroupParam,
         field: String,
-    ) -> StepResult<Vec<String>> {
+    ) -> StepResult<Vec<SecurityGroupId>> {
         let SecurityGroupParam { id, filter } = param;
         if let Some(id) = id {
-            return Ok(vec![id.clone()]);
+            return Ok(vec![id.as_str().into()]);
         }
         let Some(filter) = filter else {
             return Err(missing(&field, "id or filter"));
@@ -281,7 +288,7 @@ impl Resolver<'_> {
                 format!("{field}.filter: no security group that matches it found"),
             ));
         }
-        Ok(groups.into_iter().map(|group| group.id.into()).collect())
+        Ok(groups.into_iter().map(|group| group.id).collect())
     }
 }
 
