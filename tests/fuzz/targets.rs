@@ -8,7 +8,8 @@ use capo_core::gate_override;
 use capo_openstack::CloudProfile;
 use capo_rs::{
     controllers::capi,
-    webhooks::{conversion, storage_migration, validation},
+    storage_migration::plan::without_stash,
+    webhooks::{conversion, validation},
 };
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -74,7 +75,7 @@ fn conversion(input: &[u8]) -> String {
             Err(error) => answers += format!("one way: {error}").as_str(),
         }
         if let Ok(object) = serde_json::from_str::<Value>(&converted) {
-            let _ = storage_migration::without_stash(&object);
+            let _ = without_stash(&object);
         }
     }
     answers

@@ -13,6 +13,7 @@
 //! | [`status`] | explanations of reasons, transitions between findings, the roll-up of all objects |
 //! | [`metrics`] | the one catalogue of metrics |
 //! | [`webhooks`] | admission and conversion |
+//! | [`storage_migration`] | rewriting stored objects in the storage version |
 //! | [`kubernetes`] | the Kubernetes client and its budget, leader lease, events, patches, conditions |
 //! | [`http`] | the one listener, its TLS and certificates |
 //! | [`manager`] | settings, probes, start and stop |
@@ -26,6 +27,7 @@ pub mod manager;
 pub mod metrics;
 pub mod reconcile;
 pub mod status;
+pub mod storage_migration;
 pub mod subject;
 pub mod tracker;
 pub mod webhooks;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use capo_rs::{
-    manager::storage_migration::{Migration, migrate, store_as as to_version},
-    webhooks::{conversion::Version, storage_migration::Phases},
+    storage_migration::{Migration, migrate, plan::Phases, store_as as to_version},
+    webhooks::conversion::Version,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{

@@ -7,8 +7,7 @@ use clap::Args;
 use super::crds::StorageVersion;
 use crate::{
     kubernetes::{ConnectError, connect},
-    manager::storage_migration::{Migration, StoreError, migrate, store_as},
-    webhooks::storage_migration::Phases,
+    storage_migration::{Migration, StoreError, migrate, plan::Phases, store_as},
 };
 
 /// The options of `migrate-storage`.

@@ -9,16 +9,13 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     ManagerError, Settings, cluster_operator::OperatorReport, host_name, probes::Readiness,
-    storage_migration,
 };
 use crate::{
     controllers::{self, UncachedMachines},
     metrics::{self, Leading, Metrics},
+    storage_migration::{self, plan::Phases},
     tracker::Tracker,
-    webhooks::{
-        server::{self, Server},
-        storage_migration::Phases,
-    },
+    webhooks::server::{self, Server},
 };
 use capo_core::GateMode;
 use capo_openstack::{ClientSettings, Clouds, LeaseToken};

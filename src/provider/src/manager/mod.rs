@@ -12,7 +12,6 @@ mod logging;
 pub mod plan;
 mod probes;
 pub mod settings;
-pub mod storage_migration;
 
 use std::{sync::Arc, time::Duration};
 

@@ -5,14 +5,12 @@
 //! | [`conversion`] | v1beta1 ↔ v1beta2 of the four kinds that have both |
 //! | [`validation`] | what the schemas can't express: which fields may change, and when |
 //! | [`server`] | the HTTPS server that the API server calls |
-//! | [`storage_migration`] | which objects must be rewritten so that nothing is stored as v1beta1 any more |
 
 pub mod conversion;
 mod json;
 mod review;
 pub mod server;
 mod size_estimate;
-pub mod storage_migration;
 pub mod validation;
 
 pub use review::{ReviewError, ReviewType};

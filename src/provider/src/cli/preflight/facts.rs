@@ -15,7 +15,7 @@ use crate::{
     reconcile::{
         ClusterIdentityDefault, capi::WATCH_FILTER_LABEL, identity, kubernetes_text, name_of,
     },
-    webhooks::storage_migration::Definition,
+    storage_migration::plan::Definition,
 };
 use capo_api::{v1alpha1::OpenStackClusterIdentity, v1beta2::OpenStackCluster};
 use capo_core::Priority;

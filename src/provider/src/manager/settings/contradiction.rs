@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::webhooks::storage_migration::UnknownPhase;
+use crate::storage_migration::plan::UnknownPhase;
 
 /// A value that is allowed by itself, but not together with the others. The text names the flags and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

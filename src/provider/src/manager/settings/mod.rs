@@ -25,7 +25,7 @@ use crate::{
     http::MinimumTls,
     kubernetes::{BURST, Budget, QPS},
     metrics::MemberDetail,
-    webhooks::storage_migration::Phases,
+    storage_migration::plan::Phases,
 };
 
 /// The longest drain of a member. During a drain KubeadmControlPlane changes nothing else in its control plane.

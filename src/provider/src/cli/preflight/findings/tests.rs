@@ -1,5 +1,5 @@
 use super::*;
-use crate::webhooks::storage_migration::Definition;
+use crate::storage_migration::plan::Definition;
 use crate::{
     manager::plan::{KubernetesWrite, OpenStackWrite, Refusal},
     subject::Subject,

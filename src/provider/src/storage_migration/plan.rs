@@ -1,7 +1,7 @@
 //! Decides which objects must be rewritten so that no object is stored as v1beta1 any more, and when a CRD's
 //! `storedVersions` may be cleaned.
 //!
-//! The functions are pure: they read a CRD and the metadata of its objects and return the next step, which the manager
+//! The functions are pure: they read a CRD and the metadata of its objects and return the next step, which [`super`]
 //! carries out. Every step is independent of the others, so a migration may end anywhere and start again. An object that was
 //! rewritten costs nothing the second time, because the API server writes nothing if the bytes are the same.
 
@@ -11,7 +11,7 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-use super::conversion;
+use crate::webhooks::conversion;
 use capo_api::{CAPO_STASH, GROUP};
 
 /// The parts of a migration, named as in CAPO's `--skip-crd-migration-phases`.

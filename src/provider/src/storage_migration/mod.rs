@@ -1,8 +1,10 @@
 //! Rewrites stored objects in the storage version, at a slow pace. `capo-rs migrate-storage` does this, and so does a task
 //! of the leader.
 //!
-//! [`webhooks::storage_migration`](crate::webhooks::storage_migration) decides which objects are rewritten. Rights: get
-//! on our CRDs and patch on their status; list, get and patch on the kinds.
+//! [`plan`] decides which objects are rewritten. Rights: get on our CRDs and patch on their status; list, get and patch
+//! on the kinds.
+
+pub mod plan;
 
 use std::time::Duration;
 
@@ -20,11 +22,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use capo_api::GROUP;
 use capo_core::backoff::Schedule;
 
-use crate::webhooks::{
-    conversion::Version,
-    storage_migration::{
-        Definition, NotServed, Phases, Rewrite, rewrite, store_as as set_stored, without_stash,
-    },
+use crate::webhooks::conversion::Version;
+use plan::{
+    Definition, NotServed, Phases, Rewrite, rewrite, store_as as set_stored, without_stash,
 };
 
 /// The field manager of the rewrites. A rewrite changes no field, so the manager owns none.
@@ -105,7 +105,7 @@ impl MigrationReport {
 }
 
 /// Migrates in the background, and repeats that with growing pauses until nothing fails.
-pub(super) async fn until_done(client: Client, phases: Phases) {
+pub(crate) async fn until_done(client: Client, phases: Phases) {
     let migration = Migration {
         phases,
         ..Migration::default()
