@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::manager::{
     self, Settings,
-    plan::{Judgement, Plan},
+    plan::{Assessment, Plan},
 };
 
 /// What can be chosen.
@@ -84,7 +84,7 @@ fn text(plan: &Plan) -> String {
         let quiet = object.refusals.is_empty()
             && object.openstack.is_empty()
             && object.kubernetes.is_empty()
-            && object.result == Judgement::Judged;
+            && object.result == Assessment::Completed;
         if quiet {
             continue;
         }
@@ -114,14 +114,14 @@ fn text(plan: &Plan) -> String {
             );
         }
         let _ = match &object.result {
-            Judgement::Judged => Ok(()),
-            Judgement::Waiting { reason, message } => {
+            Assessment::Completed => Ok(()),
+            Assessment::Waiting { reason, message } => {
                 writeln!(out, "  waits: {reason}: {message}")
             }
-            Judgement::Failed { reason, message } => {
+            Assessment::Failed { reason, message } => {
                 writeln!(out, "  changes are not known: {reason}: {message}")
             }
-            Judgement::NotReached => {
+            Assessment::NotReached => {
                 writeln!(out, "  changes are not known: it had no pass in time")
             }
         };

@@ -27,7 +27,7 @@ pub(super) fn of_ports(ports: &[PortOpts]) -> PortPairs {
 
 /// Reads the address pairs from an annotation. `None` means that the annotation is absent or can't be parsed; in both
 /// cases the controller writes it again.
-pub(super) fn noted(metadata: &ObjectMeta, key: &str) -> Option<PortPairs> {
+pub(super) fn from_annotation(metadata: &ObjectMeta, key: &str) -> Option<PortPairs> {
     let text = metadata.annotations.as_ref()?.get(key)?;
     let ports: Vec<Option<Vec<AddressPair>>> = serde_json::from_str(text).ok()?;
     Some(ports.into_iter().map(Option::unwrap_or_default).collect())
@@ -45,22 +45,22 @@ pub(super) fn text(ports: &PortPairs) -> String {
 
 /// Returns the annotation that a pass over a template writes to a machine cloned from it. `None` means that the machine
 /// has these pairs already, by its annotation or by its spec.
-pub(super) fn to_note_on_machine(
+pub(super) fn annotation_for_machine(
     template: &PortPairs,
     machine: &OpenStackMachine,
 ) -> Option<String> {
     if template.is_empty() {
         return None;
     }
-    let current =
-        noted(&machine.metadata, OF_TEMPLATE).unwrap_or_else(|| of_ports(&machine.spec.ports));
+    let current = from_annotation(&machine.metadata, OF_TEMPLATE)
+        .unwrap_or_else(|| of_ports(&machine.spec.ports));
     (current != *template).then(|| text(template))
 }
 
 /// Returns the pairs that the ports of a machine's server should have. If the machine's own pairs were changed after
 /// the server was created, those count; otherwise the present pairs of its template count.
 pub(super) fn of_machine(machine: &OpenStackMachine, server: &OpenStackServer) -> PortPairs {
-    let of_template = noted(&machine.metadata, OF_TEMPLATE).unwrap_or_default();
+    let of_template = from_annotation(&machine.metadata, OF_TEMPLATE).unwrap_or_default();
     let mut wanted = of_ports(&server.spec.ports);
     for (index, (pairs, own)) in wanted.iter_mut().zip(&machine.spec.ports).enumerate() {
         if own.allowed_address_pairs != *pairs {
@@ -74,7 +74,7 @@ pub(super) fn of_machine(machine: &OpenStackMachine, server: &OpenStackServer) -
 
 /// Returns the pairs that the ports of a server should have, from the server's own annotation and spec.
 pub(super) fn of_server(server: &OpenStackServer) -> PortPairs {
-    let later = noted(&server.metadata, OF_MACHINE).unwrap_or_default();
+    let later = from_annotation(&server.metadata, OF_MACHINE).unwrap_or_default();
     let mut wanted = of_ports(&server.spec.ports);
     for (pairs, later) in wanted.iter_mut().zip(later) {
         *pairs = later;
@@ -164,10 +164,10 @@ mod tests {
                 Some(text.to_owned()),
             ),
         ] {
-            assert_eq!(to_note_on_machine(&template, &machine), expected);
+            assert_eq!(annotation_for_machine(&template, &machine), expected);
         }
         assert_eq!(
-            to_note_on_machine(&Vec::new(), &machine(&[&[]], None)),
+            annotation_for_machine(&Vec::new(), &machine(&[&[]], None)),
             None
         );
     }
@@ -176,11 +176,11 @@ mod tests {
     fn a_server_has_its_specs_pairs_until_its_machine_notes_others() {
         let mut server = server(&[&["10.0.0.1"], &["10.0.0.2"]]);
         assert_eq!(addresses(&of_server(&server)), [["10.0.0.1"], ["10.0.0.2"]]);
-        let noted = [(
+        let annotations = [(
             OF_MACHINE.to_owned(),
             r#"[[{"ipAddress":"10.1.0.1"}],null]"#.to_owned(),
         )];
-        server.metadata.annotations = Some(noted.into());
+        server.metadata.annotations = Some(annotations.into());
         assert_eq!(addresses(&of_server(&server)), [vec!["10.1.0.1"], vec![]]);
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn hash_machine(machine: &Machine, hasher: &mut DefaultHasher) {
 }
 
 /// Hashes the parts of an `OpenStackCluster` on which its machines depend.
-pub(super) fn hash_our_cluster(cluster: &OpenStackCluster, hasher: &mut DefaultHasher) {
+pub(super) fn hash_openstack_cluster(cluster: &OpenStackCluster, hasher: &mut DefaultHasher) {
     hash_meta(&cluster.metadata, hasher);
     if let Some(status) = &cluster.status {
         let id = |id: Option<&String>| id.cloned();
@@ -56,7 +56,7 @@ pub(super) fn hash_our_cluster(cluster: &OpenStackCluster, hasher: &mut DefaultH
 }
 
 /// Hashes the parts of an `OpenStackServer` on which its machine depends: its whole status except for times.
-pub(super) fn hash_our_server(server: &OpenStackServer, hasher: &mut DefaultHasher) {
+pub(super) fn hash_openstack_server(server: &OpenStackServer, hasher: &mut DefaultHasher) {
     hash_meta(&server.metadata, hasher);
     if let Some(status) = &server.status {
         for condition in &status.conditions {

@@ -230,18 +230,23 @@ fn follow_all(
     );
     let our_clusters = our_clusters.run(
         parts(),
-        routes::hash_our_cluster,
+        routes::hash_openstack_cluster,
         routes::our_cluster_route,
         enqueue(),
     );
     // No other controller depends on an OpenStackMachine.
     let our_machines = our_machines.run(parts(), |_, _| {}, routes::our_machine_route, enqueue());
-    let holders = caches.holders.clone();
+    let objects_by_server_id = caches.objects_by_server_id.clone();
     let route_server = move |server: &OpenStackServer| {
-        holders.note(server);
+        objects_by_server_id.note(server);
         routes::our_server_route(server)
     };
-    let our_servers = our_servers.run(parts(), routes::hash_our_server, route_server, enqueue());
+    let our_servers = our_servers.run(
+        parts(),
+        routes::hash_openstack_server,
+        route_server,
+        enqueue(),
+    );
     async move {
         futures::join!(clusters, machines, our_clusters, our_machines, our_servers);
     }

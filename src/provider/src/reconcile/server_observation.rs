@@ -102,7 +102,7 @@ impl Observations {
 
     /// Requests a new read of a server. The next read enqueues the machine even if it shows nothing new. Returns
     /// whether this is the first request since the last read.
-    pub(crate) fn want(&self, name: &ObjectName) -> bool {
+    pub(crate) fn request_read(&self, name: &ObjectName) -> bool {
         self.update(name, |known| {
             let is_first = known.read_requested_at.is_none();
             known.read_requested_at.get_or_insert_with(Instant::now);
@@ -111,20 +111,20 @@ impl Observations {
     }
 
     /// The time of the pending request for a new read of a server; `None` if there is none.
-    pub(crate) fn wanted_since(&self, name: &ObjectName) -> Option<Instant> {
+    pub(crate) fn read_requested_at(&self, name: &ObjectName) -> Option<Instant> {
         self.read(name, |known| known.read_requested_at)?
     }
 
     /// Records the hash of what the object requested in a pass.
-    pub(crate) fn note_wishes(&self, name: &ObjectName, wishes: u64) {
-        self.update(name, |known| known.request_hash = Some(wishes));
+    pub(crate) fn record_request_hash(&self, name: &ObjectName, request_hash: u64) {
+        self.update(name, |known| known.request_hash = Some(request_hash));
     }
 
     /// Whether the object requests something else than in the last pass of this process; `None` if there was no such
     /// pass.
-    pub(crate) fn has_changed(&self, name: &ObjectName, wishes: u64) -> Option<bool> {
+    pub(crate) fn has_changed(&self, name: &ObjectName, request_hash: u64) -> Option<bool> {
         let before = self.read(name, |known| known.request_hash)??;
-        Some(before != wishes)
+        Some(before != request_hash)
     }
 
     /// The last observation of a server.
@@ -218,9 +218,9 @@ mod tests {
         let name = ObjectName::new("default", "m1");
         observations.record(&name, ServerState::Active, None, Instant::now());
         assert!(!observations.record(&name, ServerState::Active, None, Instant::now()));
-        assert!(observations.want(&name) && !observations.want(&name));
+        assert!(observations.request_read(&name) && !observations.request_read(&name));
         assert!(observations.record(&name, ServerState::Active, None, Instant::now()));
-        assert_eq!(observations.wanted_since(&name), None);
+        assert_eq!(observations.read_requested_at(&name), None);
         assert!(!observations.record(&name, ServerState::Active, None, Instant::now()));
     }
 

@@ -185,9 +185,9 @@ struct Tracked<T> {
 
 /// The last error of a watch. It is logged only when it is new, because a watch may be retried for hours.
 #[derive(Debug, Default)]
-struct Trouble(Option<String>);
+struct LastWatchError(Option<String>);
 
-impl Trouble {
+impl LastWatchError {
     /// Records the error, and returns whether it differs from the last one.
     fn is_new(&mut self, text: &str) -> bool {
         let new = self.0.as_deref() != Some(text);
@@ -234,14 +234,14 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
     enqueue: impl Fn(&T) + Send,
 ) {
     let kind = K::kind(&());
-    let mut trouble = Trouble::default();
+    let mut last_error = LastWatchError::default();
     let mut seen: HashMap<ObjectName, Tracked<T>> = HashMap::new();
     let mut listed: HashMap<ObjectName, Tracked<T>> = HashMap::new();
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         // The start of a list does not prove yet that the API server answers.
         let answered = !matches!(event, Err(_) | Ok(Event::Init));
-        if answered && trouble.is_over() {
+        if answered && last_error.is_over() {
             tracing::info!(%kind, "Watching again");
         }
         match event {
@@ -271,7 +271,7 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
             }
             Err(error) => {
                 let text = explained::<K>(stable_text(&error));
-                if trouble.is_new(&text) {
+                if last_error.is_new(&text) {
                     tracing::warn!(%kind, error = text, "The watch failed and will be retried");
                 }
             }

@@ -167,9 +167,9 @@ pub(super) fn fill_in(
             Err(ManifestError::Contradiction(format!(
                 "--memory-request={}{} is above --memory-limit={}{}",
                 request.text,
-                default_mark(choices.memory_request.as_ref()),
+                default_suffix(choices.memory_request.as_ref()),
                 limit.text,
-                default_mark(choices.memory_limit.as_ref()),
+                default_suffix(choices.memory_limit.as_ref()),
             )))
         }
         _ => Ok(()),
@@ -181,7 +181,7 @@ fn quantity(value: &Value) -> Option<Quantity> {
 }
 
 /// The text that a message has after a default value.
-fn default_mark(chosen: Option<&Quantity>) -> &'static str {
+fn default_suffix(chosen: Option<&Quantity>) -> &'static str {
     if chosen.is_some() {
         ""
     } else {

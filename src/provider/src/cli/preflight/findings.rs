@@ -5,7 +5,7 @@ use super::{
     finding::{About, Code, Finding, Level},
     managers::{self, Reach},
 };
-use crate::manager::plan::{Judgement, ObjectPlan, Plan};
+use crate::manager::plan::{Assessment, ObjectPlan, Plan};
 use capo_core::Provider;
 use capo_openstack::{Interface, LimitedResource, load_balancer::ALLOWED_CIDRS};
 
@@ -16,11 +16,11 @@ pub(super) const CLUSTER_API: &str = "v1beta2";
 const SERVED: [&str; 3] = ["v1alpha1", "v1beta1", "v1beta2"];
 
 /// The findings, those about the whole installation first.
-pub(super) fn judge(facts: &Facts, reach: &Reach, plan: &Plan) -> Vec<Finding> {
+pub(super) fn assess(facts: &Facts, reach: &Reach, plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut about = About::installation(&mut findings);
     installation(facts, &mut about);
-    managers::judge(&facts.managers, reach, &mut about);
+    managers::assess(&facts.managers, reach, &mut about);
     for cluster in &facts.clusters {
         of_cluster(
             cluster,
@@ -229,15 +229,15 @@ fn of_plan(object: &ObjectPlan, about: &mut About<'_>) {
         );
     }
     match &object.result {
-        Judgement::Judged | Judgement::Waiting { .. } => {}
-        Judgement::Failed { reason, message } => {
+        Assessment::Completed | Assessment::Waiting { .. } => {}
+        Assessment::Failed { reason, message } => {
             about.find(
                 Level::Unknown,
                 Code::NotJudged,
                 format!("{reason}: {message}"),
             );
         }
-        Judgement::NotReached => {
+        Assessment::NotReached => {
             about.find(Level::Unknown, Code::NotJudged, "it had no pass in time");
         }
     }

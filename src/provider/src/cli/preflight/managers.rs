@@ -21,7 +21,7 @@ use crate::{
 const LABEL: &str = "control-plane=capo-controller-manager";
 /// The arguments of the Deployments in CAPO's releases. The Deployment of capo-rs does not need them. The value of the last
 /// one is set when CAPO is installed, and has no effect in capo-rs.
-const OF_THE_RELEASE: [&str; 5] = [
+const RELEASE_ARGUMENTS: [&str; 5] = [
     "--leader-elect",
     "--v=2",
     "--diagnostics-address=127.0.0.1:8080",
@@ -156,7 +156,7 @@ impl Manager {
         let arguments = self.arguments.iter().map(String::as_str);
         arguments
             .filter(|argument| {
-                !OF_THE_RELEASE.iter().any(|known| {
+                !RELEASE_ARGUMENTS.iter().any(|known| {
                     argument == known || (known.ends_with('=') && argument.starts_with(known))
                 })
             })
@@ -165,7 +165,7 @@ impl Manager {
 }
 
 /// What the arguments of the managers mean for this run and for an installation of capo-rs.
-pub(super) fn judge(managers: &Managers, reach: &Reach, about: &mut About<'_>) {
+pub(super) fn assess(managers: &Managers, reach: &Reach, about: &mut About<'_>) {
     let code = Code::ManagerArguments;
     let managers = match managers {
         Ok(managers) => managers,

@@ -46,7 +46,7 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
             manager::plan::Plan::default()
         };
         let reach = managers::Reach::of(settings);
-        let findings = findings::judge(&facts, &reach, &plan);
+        let findings = findings::assess(&facts, &reach, &plan);
         Ok::<_, String>(PreflightReport { findings })
     };
     let report = printed(settings, choices.output, gathered, text);

@@ -29,11 +29,11 @@ use capo_core::{Reason, ids::ServerId};
 
 impl Pass<'_> {
     /// Creates what the machine needs, and carries out what the gates decided.
-    pub(super) async fn make(&mut self) -> StepResult<()> {
+    pub(super) async fn apply(&mut self) -> StepResult<()> {
         let Some(machine) = self.related.machine.clone() else {
             return Err(waiting(Reason::WaitingForOwner, &self.without_owner()));
         };
-        self.keep_hook(&machine).await?;
+        self.update_hooks(&machine).await?;
         if !self.related.owned {
             return Err(waiting(
                 Reason::WaitingForOwner,
@@ -75,7 +75,7 @@ impl Pass<'_> {
     }
 
     /// Adds the deletion hooks to the Machine or removes them, as the release gate decided.
-    pub(super) async fn keep_hook(&self, machine: &Machine) -> StepResult<()> {
+    pub(super) async fn update_hooks(&self, machine: &Machine) -> StepResult<()> {
         if !self.floating_ip_gates().is_known() && !self.related.is_cluster_deleting() {
             return Ok(());
         }

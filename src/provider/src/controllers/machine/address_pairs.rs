@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{StepResult, kubernetes_failed, reconcile::Pass};
 use crate::controllers::address_pairs::{
-    OF_MACHINE, PortPairs, noted, of_machine, of_ports, of_server, text,
+    OF_MACHINE, PortPairs, from_annotation, of_machine, of_ports, of_server, text,
 };
 use capo_api::{v1alpha1::OpenStackServer, v1beta2::OpenStackMachine};
 
@@ -29,8 +29,8 @@ impl Pass<'_> {
 /// Whether the ports have the pairs that the machine wants. The function is pure.
 pub(super) fn are_applied(machine: &OpenStackMachine, server: &OpenStackServer) -> bool {
     let wanted = of_machine(machine, server);
-    let was_changed =
-        noted(&server.metadata, OF_MACHINE).is_some() || wanted != of_ports(&server.spec.ports);
+    let was_changed = from_annotation(&server.metadata, OF_MACHINE).is_some()
+        || wanted != of_ports(&server.spec.ports);
     let resolved = server
         .status
         .as_ref()

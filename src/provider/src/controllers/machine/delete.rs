@@ -20,7 +20,7 @@ impl Pass<'_> {
     /// Takes the next step of the deletion, and returns `Ok` when nothing is left.
     pub(super) async fn delete(&mut self) -> StepResult<()> {
         if let Some(machine) = self.related.machine.clone() {
-            self.keep_hook(&machine).await?;
+            self.update_hooks(&machine).await?;
         }
         self.delete_server().await?;
         self.context

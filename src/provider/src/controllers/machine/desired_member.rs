@@ -139,7 +139,7 @@ impl Pass<'_> {
             .is_some_and(|finding| finding.needs_server_read)
             && self.observed_server().is_due(Instant::now())
             && self.related.server.is_some()
-            && self.context.servers.observations.want(&self.name)
+            && self.context.servers.observations.request_read(&self.name)
         {
             self.context.queues.servers.enqueue(&self.name);
         }

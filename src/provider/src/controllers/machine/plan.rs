@@ -3,8 +3,7 @@
 //! `capo-gate` makes the decisions; the inputs say which machines have no finding because no gate applies to them.
 
 use crate::reconcile::deletion_hooks::{HeldAt, HookChange, Hooks};
-use capo_core::GateMode;
-use capo_core::Reason;
+use capo_core::{ConditionState, GateMode, Reason};
 use capo_gate::findings::{Gate, MachineFinding};
 
 /// What the decisions about one machine depend on.
@@ -54,31 +53,14 @@ impl GateInputs<'_> {
     }
 }
 
-/// Why a gate is not open yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hold {
-    /// The condition's reason.
-    pub reason: Reason,
-    /// The message: what was seen, and what opens the gate.
-    pub message: String,
-}
-
-impl Hold {
-    fn new(reason: Reason, message: &str) -> Self {
-        Self {
-            reason,
-            message: message.to_owned(),
-        }
-    }
-}
-
-/// Decides whether `status.initialization.provisioned` may be set.
-pub(super) fn admission(inputs: &GateInputs<'_>) -> Result<(), Hold> {
+/// Decides whether `status.initialization.provisioned` may be set. The error is what the machine's
+/// condition shows.
+pub(super) fn admission(inputs: &GateInputs<'_>) -> Result<(), ConditionState> {
     if inputs.admitted {
         return Ok(());
     }
     if !inputs.server_active {
-        return Err(Hold::new(
+        return Err(ConditionState::unmet(
             Reason::InstanceNotReady,
             "The server is not ACTIVE yet",
         ));
@@ -126,9 +108,9 @@ fn release_hooks(machine: OwningMachine) -> HookChange {
 }
 
 /// Decides whether the server may be deleted. The finalizer is removed after that.
-pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), Hold> {
+pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), ConditionState> {
     if inputs.paused {
-        return Err(Hold::new(
+        return Err(ConditionState::unmet(
             Reason::Paused,
             "The cluster or machine is paused or is being moved, so capo-rs changes nothing",
         ));
@@ -141,11 +123,13 @@ pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), Hold> {
     decided(inputs.finding.map(|finding| &finding.finalizer))
 }
 
-fn decided(gate: Option<&Gate>) -> Result<(), Hold> {
+fn decided(gate: Option<&Gate>) -> Result<(), ConditionState> {
     match gate {
         Some(gate) if gate.is_open() => Ok(()),
-        Some(gate) if gate.is_held() => Err(Hold::new(gate.reason, &gate.message)),
-        Some(_) | None => Err(Hold::new(
+        Some(gate) if gate.is_held() => {
+            Err(ConditionState::unmet(gate.reason, gate.message.clone()))
+        }
+        Some(_) | None => Err(ConditionState::unmet(
             Reason::NotYetObserved,
             "The machine's load balancer members were not read yet",
         )),

@@ -129,7 +129,7 @@ impl<'a> Pass<'a> {
                 return self.report(unseen, Outcome::Done, true).await;
             }
             Start::Delete => self.delete().await,
-            Start::Apply => self.make().await,
+            Start::Apply => self.apply().await,
         };
         match ended {
             // The deletion is complete, so the status is not written any more.

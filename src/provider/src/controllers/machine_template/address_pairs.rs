@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     controllers::{
         Context,
-        address_pairs::{OF_TEMPLATE, of_ports, to_note_on_machine},
+        address_pairs::{OF_TEMPLATE, annotation_for_machine, of_ports},
     },
     kubernetes::{conditions::kind::READY, patch::is_not_found},
     reconcile::{StepError, StepResult},
@@ -42,7 +42,7 @@ pub(super) async fn note(template: &OpenStackMachineTemplate, context: &Context)
     };
     let machines = context.api::<OpenStackMachine>(&namespace);
     for machine in context.stores.openstack_machines.state_filter(cloned) {
-        let Some(text) = to_note_on_machine(&pairs, &machine) else {
+        let Some(text) = annotation_for_machine(&pairs, &machine) else {
             continue;
         };
         let patch = Patch::Merge(json!({"metadata": {"annotations": {OF_TEMPLATE: text}}}));

@@ -59,7 +59,7 @@ async fn one_pass(object: &OpenStackMachineTemplate, context: &Context) -> Outco
             Ok(()) => look_up(object, owner.as_deref(), context).await,
             Err(error) => {
                 let outcome = error.outcome.clone();
-                (Report::halted(error), outcome)
+                (Report::failed(error), outcome)
             }
         }
     };
@@ -103,7 +103,7 @@ async fn look_up(
         }
         Err(error) => {
             let outcome = error.outcome.clone();
-            (Report::halted(error), outcome)
+            (Report::failed(error), outcome)
         }
     }
 }

@@ -67,7 +67,7 @@ impl Report {
     }
 
     /// The report after a step that failed.
-    pub(super) fn halted(error: StepError) -> Self {
+    pub(super) fn failed(error: StepError) -> Self {
         let of_credentials = error.condition == kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
         let ready = ConditionState {
             reason: if of_credentials {
@@ -187,7 +187,7 @@ mod tests {
             Reason::OpenStackAuthenticationFailed,
             "no",
         );
-        let (status, conditions) = after(&Report::halted(error));
+        let (status, conditions) = after(&Report::failed(error));
         assert_eq!(status["observedGeneration"], 1);
         assert_eq!(status["capacity"], json!({"cpu": "2"}));
         assert_eq!(

@@ -2,7 +2,7 @@
 //! creates ports, volumes and the server.
 
 use super::{
-    Claims, StepResult, block_devices,
+    IdsOfOthers, StepResult, block_devices,
     creations::{Creations, described},
     instance,
     pass::Pass,
@@ -57,14 +57,18 @@ impl Pass<'_> {
         let uncertain = &self.context.servers.uncertain;
         uncertain.end(&self.name, &described(CloudObject::Server, &self.name.name));
         tracing::info!(instance = %found.value.id, "Adopting the server of this name");
-        self.see(found.value, found.sent_at);
+        self.record_server(found.value, found.sent_at);
         self.ended()
     }
 
     /// Creates ports, volumes and the server, as far as that is possible in this pass.
-    pub(super) async fn create(&mut self, identity: &Identity, claims: &Claims) -> StepResult<()> {
+    pub(super) async fn create(
+        &mut self,
+        identity: &Identity,
+        ids_of_others: &IdsOfOthers,
+    ) -> StepResult<()> {
         let creations = self.creations();
-        let ended = self.create_all(identity, claims, &creations).await;
+        let ended = self.create_all(identity, ids_of_others, &creations).await;
         let recorded = creations.record().await;
         self.object = creations.into_object();
         ended?;
@@ -82,7 +86,7 @@ impl Pass<'_> {
     async fn create_all(
         &mut self,
         identity: &Identity,
-        claims: &Claims,
+        ids_of_others: &IdsOfOthers,
         creations: &Creations,
     ) -> StepResult<()> {
         let cloud = &identity.cloud;
@@ -105,7 +109,7 @@ impl Pass<'_> {
             cloud,
             project: &identity.project,
             owner: &owner,
-            claims,
+            ids_of_others,
             changes: &changes,
             server_id: None,
         };

@@ -10,7 +10,8 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    Progress, creations::UncertainCreations, ownership::Holders, server_group::ServerGroups,
+    Progress, creations::UncertainCreations, ownership::ObjectsByServerId,
+    server_group::ServerGroups,
 };
 use crate::reconcile::{
     ObjectCache, image_objects::ImageObjects, server_observation::Observations,
@@ -31,11 +32,11 @@ pub(in crate::controllers) struct ServerCaches {
     /// yet.
     pub(super) progress: ObjectCache<Progress>,
     /// When an object of a name was last created or deleted in OpenStack.
-    pub(super) changes: Changes,
+    pub(super) changes: LastChanges,
     /// The servers that wait for an Image object of the OpenStack Resource Controller.
     pub(in crate::controllers) images: ImageObjects,
     /// The objects whose status has shown the id of a server.
-    pub(in crate::controllers) holders: Holders,
+    pub(in crate::controllers) objects_by_server_id: ObjectsByServerId,
     /// The managed server groups.
     pub(super) groups: ServerGroups,
 }
@@ -44,7 +45,7 @@ impl ServerCaches {
     /// Forgets a server whose object is gone.
     pub(super) fn forget(&self, name: &ObjectName) {
         self.changes.note(&name.name);
-        self.holders.forget(name);
+        self.objects_by_server_id.forget(name);
         self.progress.forget(name);
         self.observations.forget(name);
         self.uncertain.forget(name);
@@ -54,9 +55,9 @@ impl ServerCaches {
 /// When something was last created or deleted in OpenStack for objects of a name, in any namespace. A lookup by name
 /// that was made before that is not used any more.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Changes(Arc<Mutex<HashMap<String, Instant>>>);
+pub(super) struct LastChanges(Arc<Mutex<HashMap<String, Instant>>>);
 
-impl Changes {
+impl LastChanges {
     /// Records that something was created or deleted for objects of this name.
     pub(super) fn note(&self, name: &str) {
         let now = Instant::now();
@@ -80,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_look_up_by_name_is_not_older_than_the_last_change_under_it() {
-        let changes = Changes::default();
+        let changes = LastChanges::default();
         let before = Instant::now();
         assert!(changes.oldest_look_up("m1") <= before);
         changes.note("m1");

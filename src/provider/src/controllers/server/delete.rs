@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::{Resource, ResourceExt};
 
 use super::{
-    Claims, Progress, StepError, StepResult, ambiguous,
+    IdsOfOthers, Progress, StepError, StepResult, ambiguous,
     creations::described,
     failed, instance,
     ownership::can_be_its_server,
@@ -47,7 +47,7 @@ pub(super) struct Deletion<'a> {
     /// Its name.
     pub owner: &'a ObjectName,
     /// The ids of servers and ports that other objects have.
-    pub claims: &'a Claims,
+    pub ids_of_others: &'a IdsOfOthers,
     /// What is known of the object's OpenStack objects.
     pub progress: &'a Progress,
     /// The state that all passes share. Reads of servers are stored there, and it decides the gate of a machine's
@@ -184,7 +184,7 @@ impl Deletion<'_> {
             id.clone()
         } else {
             let found = instance::named(self.cloud, &self.owner.name, now).await?;
-            match server_deletion_plan(found, self.claims, self.was_begun()) {
+            match server_deletion_plan(found, self.ids_of_others, self.was_begun()) {
                 ServerDeletionPlan::Nothing => return Ok(None),
                 ServerDeletionPlan::Delete(id) => {
                     let project = self.project;
@@ -273,7 +273,7 @@ impl Deletion<'_> {
         let server = server.map(ServerId::as_str);
         found.retain(|port| {
             (port.device_id.is_empty() || Some(port.device_id.as_str()) == server)
-                && self.claims.port(&port.id).is_none()
+                && self.ids_of_others.port(&port.id).is_none()
         });
         Ok(found)
     }
@@ -341,7 +341,7 @@ impl Deletion<'_> {
     /// Deletes the volumes. Nova deletes attached volumes with their server, but not those of a server that was never
     /// created.
     async fn volumes(&self) -> StepResult<()> {
-        if self.progress.instance_id.is_none() && self.claims.has_servers() {
+        if self.progress.instance_id.is_none() && self.ids_of_others.has_servers() {
             // The volumes of these names belong to the object of the same name in another namespace.
             return Ok(());
         }

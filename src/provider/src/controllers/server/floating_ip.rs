@@ -47,7 +47,7 @@ pub(super) struct FloatingAddress {
 impl FloatingAddress {
     /// Records that a step did not complete. A failure that is probably temporary leaves the condition as it is,
     /// because it says nothing about a server that has its address.
-    pub(super) fn unmet(&mut self, outcome: &Outcome) {
+    pub(super) fn record_incomplete(&mut self, outcome: &Outcome) {
         self.state = match outcome {
             Outcome::Done
             | Outcome::Failed {

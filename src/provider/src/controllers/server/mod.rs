@@ -90,25 +90,25 @@ impl Progress {
 /// The ids of OpenStack objects that other `OpenStackServer`s of the same name have. The names of servers and ports in
 /// OpenStack do not contain the namespace, so two objects can ask for the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Claims {
+struct IdsOfOthers {
     servers: BTreeMap<ServerId, ObjectName>,
     ports: BTreeMap<PortId, ObjectName>,
 }
 
-impl Claims {
+impl IdsOfOthers {
     /// Collects the ids that `others` have.
     fn of<'a>(others: impl Iterator<Item = (&'a ObjectName, &'a OpenStackServer)>) -> Self {
-        let mut claims = Self::default();
+        let mut ids = Self::default();
         for (name, other) in others {
             let progress = Progress::of(other);
             if let Some(id) = progress.instance_id {
-                claims.servers.insert(id, name.clone());
+                ids.servers.insert(id, name.clone());
             }
             for id in progress.port_ids {
-                claims.ports.insert(id, name.clone());
+                ids.ports.insert(id, name.clone());
             }
         }
-        claims
+        ids
     }
 
     fn server(&self, id: &ServerId) -> Option<&ObjectName> {

@@ -8,7 +8,9 @@ use std::{
 
 use kube::ResourceExt;
 
-use super::{Claims, StepError, StepResult, creations, failed, pass::Pass, server_state, wait};
+use super::{
+    IdsOfOthers, StepError, StepResult, creations, failed, pass::Pass, server_state, wait,
+};
 use crate::controllers::{
     Outcome,
     identity::{self, Identity},
@@ -25,7 +27,7 @@ use capo_openstack::{Cloud, Read, compute::Server, network::PortFilter};
 
 impl Pass<'_> {
     /// The ids of servers and ports that other objects of the same name have.
-    pub(super) fn claims(&self) -> Claims {
+    pub(super) fn ids_of_others(&self) -> IdsOfOthers {
         let others = self.context.stores.openstack_servers.state_filter(|other| {
             other.metadata.name.as_ref() == Some(&self.name.name)
                 && other.metadata.namespace.as_ref() != Some(&self.name.namespace)
@@ -37,7 +39,7 @@ impl Pass<'_> {
                 (name, other)
             })
             .collect();
-        Claims::of(named.iter().map(|(name, other)| (name, other.as_ref())))
+        IdsOfOthers::of(named.iter().map(|(name, other)| (name, other.as_ref())))
     }
 
     pub(super) async fn identity(&mut self) -> StepResult<Identity> {
@@ -58,11 +60,11 @@ impl Pass<'_> {
     /// The earliest time at which a read of the server must have been sent to be used, and the priority of a new read.
     pub(super) fn freshness(&self, cloud: &Cloud) -> (Instant, Priority) {
         let observations = &self.context.servers.observations;
-        if let Some(since) = observations.wanted_since(&self.name) {
+        if let Some(since) = observations.read_requested_at(&self.name) {
             return (since, Priority::Gate);
         }
         let is_ready = self.object.status.as_ref().is_some_and(|it| it.ready);
-        let age = match observations.has_changed(&self.name, wishes(&self.object)) {
+        let age = match observations.has_changed(&self.name, request_hash(&self.object)) {
             // The server is read at once, because a user who changes the object expects that.
             Some(true) => Duration::ZERO,
             Some(false) if is_ready => self.context.settings.sync_period / 2,
@@ -87,12 +89,16 @@ impl Pass<'_> {
     }
 
     /// Reads the server by its known id.
-    pub(super) async fn look(&mut self, identity: &Identity, id: &ServerId) -> StepResult<()> {
+    pub(super) async fn read_server(
+        &mut self,
+        identity: &Identity,
+        id: &ServerId,
+    ) -> StepResult<()> {
         let (oldest, priority) = self.freshness(&identity.cloud);
         let shared = identity.cloud.shared_reads();
         match shared.server(id, oldest, priority).await {
             Ok(read) => {
-                self.see(read.value, read.sent_at);
+                self.record_server(read.value, read.sent_at);
                 self.ended()
             }
             Err(error) if error.is_not_found() => {
@@ -144,7 +150,7 @@ impl Pass<'_> {
         }
     }
 
-    pub(super) fn see(&mut self, server: Server, read_at: Instant) {
+    pub(super) fn record_server(&mut self, server: Server, read_at: Instant) {
         self.progress.instance_id = Some(server.id.clone());
         self.wakes_machine = self.context.servers.observations.record(
             &self.name,
@@ -189,7 +195,7 @@ impl Pass<'_> {
 }
 
 /// A hash of everything in an object that a user can change.
-pub(super) fn wishes(object: &OpenStackServer) -> u64 {
+pub(super) fn request_hash(object: &OpenStackServer) -> u64 {
     let metadata = &object.metadata;
     let mut hasher = DefaultHasher::new();
     (metadata.generation, &metadata.labels).hash(&mut hasher);

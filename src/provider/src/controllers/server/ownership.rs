@@ -38,7 +38,7 @@ pub(super) fn progress(
     let Some(id) = progress.instance_id.clone() else {
         return (progress, None);
     };
-    let others = context.servers.holders.of(&id);
+    let others = context.servers.objects_by_server_id.of(&id);
     let holder = others.into_iter().find_map(|other| {
         let key = ObjectRef::new(&other.name).within(&other.namespace);
         let found = context.stores.openstack_servers.get(&key)?;
@@ -56,17 +56,19 @@ pub(super) fn progress(
 /// The objects whose status has shown a server's id, by that id, so that no pass has to search all objects. An object
 /// in this map may be gone or may show another id by now. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
-pub(in crate::controllers) struct Holders(Arc<Mutex<HashMap<ServerId, BTreeSet<ObjectName>>>>);
+pub(in crate::controllers) struct ObjectsByServerId(
+    Arc<Mutex<HashMap<ServerId, BTreeSet<ObjectName>>>>,
+);
 
-impl Holders {
+impl ObjectsByServerId {
     /// Records the server id in the status of an object that the watch shows.
     pub(in crate::controllers) fn note(&self, object: &OpenStackServer) {
         let is_deleted = object.meta().deletion_timestamp.is_some()
             && !finalizer::is_on(object.meta(), FINALIZER);
         let status = object.status.as_ref().filter(|_| !is_deleted);
         if let Some(id) = status.and_then(|status| status.instance_id.as_ref()) {
-            let mut holders = self.0.lock();
-            holders
+            let mut objects_by_server_id = self.0.lock();
+            objects_by_server_id
                 .entry(id.as_str().into())
                 .or_default()
                 .insert(name_of(object));
@@ -204,17 +206,17 @@ mod tests {
 
     #[test]
     fn the_holders_of_an_id_are_known_until_they_are_gone() {
-        let holders = Holders::default();
+        let objects_by_server_id = ObjectsByServerId::default();
         let names = |id: &str| -> Vec<String> {
-            let found = holders.of(&id.into());
+            let found = objects_by_server_id.of(&id.into());
             found.into_iter().map(|name| name.to_string()).collect()
         };
-        holders.note(&server("b", "2026-11-21T10:00:00Z", Some("1")));
-        holders.note(&server("a", "2026-11-21T10:00:00Z", Some("1")));
-        holders.note(&server("c", "2026-11-21T10:00:00Z", None));
+        objects_by_server_id.note(&server("b", "2026-11-21T10:00:00Z", Some("1")));
+        objects_by_server_id.note(&server("a", "2026-11-21T10:00:00Z", Some("1")));
+        objects_by_server_id.note(&server("c", "2026-11-21T10:00:00Z", None));
         assert_eq!(names("1"), ["n/a", "n/b"]);
         assert_eq!(names("2"), Vec::<String>::new());
-        holders.forget(&ObjectName::new("n", "b"));
+        objects_by_server_id.forget(&ObjectName::new("n", "b"));
         assert_eq!(names("1"), ["n/a"]);
     }
 

@@ -10,7 +10,7 @@ use capo_openstack::{
     volume::{NewVolume, Volume, VolumeStatus},
 };
 
-use super::Claims;
+use super::IdsOfOthers;
 
 /// What to do about the server of an object whose id is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +26,10 @@ pub(super) enum ServerPlan {
 }
 
 /// Decides what to do about the servers `found` by their name.
-pub(super) fn server_plan(mut found: Vec<ServerId>, claims: &Claims) -> ServerPlan {
-    let held = found.iter().find_map(|id| Some((id, claims.server(id)?)));
+pub(super) fn server_plan(mut found: Vec<ServerId>, ids_of_others: &IdsOfOthers) -> ServerPlan {
+    let held = found
+        .iter()
+        .find_map(|id| Some((id, ids_of_others.server(id)?)));
     if let Some((id, by)) = held {
         return ServerPlan::HeldByAnother {
             id: id.clone(),
@@ -56,10 +58,10 @@ pub(super) enum ServerDeletionPlan {
 /// servers have the name, none of them belongs to it.
 pub(super) fn server_deletion_plan(
     mut found: Vec<ServerId>,
-    claims: &Claims,
+    ids_of_others: &IdsOfOthers,
     was_begun: bool,
 ) -> ServerDeletionPlan {
-    found.retain(|id| claims.server(id).is_none());
+    found.retain(|id| ids_of_others.server(id).is_none());
     match (found.pop(), found.is_empty()) {
         (Some(id), true) => ServerDeletionPlan::Delete(id),
         (Some(_), false) if was_begun => ServerDeletionPlan::Ambiguous,
@@ -85,7 +87,7 @@ pub(super) enum PortPlan {
 pub(super) fn port_plan(
     mut found: Vec<Port>,
     wanted: &ResolvedPortSpec,
-    claims: &Claims,
+    ids_of_others: &IdsOfOthers,
     server_id: Option<&ServerId>,
 ) -> PortPlan {
     let server = server_id.map(ServerId::as_str);
@@ -95,7 +97,7 @@ pub(super) fn port_plan(
     });
     let held = found
         .iter()
-        .find_map(|port| Some((port, claims.port(&port.id)?)));
+        .find_map(|port| Some((port, ids_of_others.port(&port.id)?)));
     if let Some((port, by)) = held {
         return PortPlan::HeldByAnother {
             id: port.id.clone(),
@@ -195,8 +197,8 @@ mod tests {
 
     #[test]
     fn a_server_is_adopted_only_where_it_can_be_no_other_ones() {
-        let mut claims = Claims::default();
-        claims.servers.insert("1".into(), holder());
+        let mut ids_of_others = IdsOfOthers::default();
+        ids_of_others.servers.insert("1".into(), holder());
         let held = ServerPlan::HeldByAnother {
             id: "1".into(),
             by: holder(),
@@ -208,15 +210,19 @@ mod tests {
             (&["2", "1"], held),
             (&["2", "3"], ServerPlan::Ambiguous),
         ] {
-            assert_eq!(server_plan(ids(found), &claims), expected, "{found:?}");
+            assert_eq!(
+                server_plan(ids(found), &ids_of_others),
+                expected,
+                "{found:?}"
+            );
         }
     }
 
     #[test]
     fn a_copy_deletes_no_server_that_another_object_holds() {
         use ServerDeletionPlan::{Ambiguous, Delete, Nothing};
-        let mut claims = Claims::default();
-        claims.servers.insert("1".into(), holder());
+        let mut ids_of_others = IdsOfOthers::default();
+        ids_of_others.servers.insert("1".into(), holder());
         for (found, was_begun, expected) in [
             (&[][..], true, Nothing),
             (&["1"], true, Nothing),
@@ -224,7 +230,7 @@ mod tests {
             (&["2", "3"], true, Ambiguous),
             (&["2", "3"], false, Nothing),
         ] {
-            let plan = server_deletion_plan(ids(found), &claims, was_begun);
+            let plan = server_deletion_plan(ids(found), &ids_of_others, was_begun);
             assert_eq!(plan, expected, "{found:?}");
         }
     }
@@ -238,8 +244,8 @@ mod tests {
     fn a_port_is_used_where_it_is_free_or_on_the_server() {
         let wanted: ResolvedPortSpec =
             serde_json::from_value(json!({"name": "m1-0", "networkID": "n"})).unwrap();
-        let mut claims = Claims::default();
-        claims.ports.insert("held".into(), holder());
+        let mut ids_of_others = IdsOfOthers::default();
+        ids_of_others.ports.insert("held".into(), holder());
         let used = |id, device| PortPlan::Use(Box::new(port(id, "n", device)));
         for (found, expected) in [
             (vec![], PortPlan::Create),
@@ -259,7 +265,12 @@ mod tests {
                 PortPlan::Ambiguous(vec!["p".into(), "q".into()]),
             ),
         ] {
-            let plan = port_plan(found.clone(), &wanted, &claims, Some(&"server".into()));
+            let plan = port_plan(
+                found.clone(),
+                &wanted,
+                &ids_of_others,
+                Some(&"server".into()),
+            );
             assert_eq!(plan, expected, "{found:?}");
         }
     }

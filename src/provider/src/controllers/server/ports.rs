@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::{
-    Claims, StepResult, ambiguous,
-    caches::Changes,
+    IdsOfOthers, StepResult, ambiguous,
+    caches::LastChanges,
     creations::Creations,
     failed, failure, filters,
     plan::{PortPlan, port_plan},
@@ -59,9 +59,9 @@ pub(super) struct Ports<'a> {
     /// The name of the `OpenStackServer`.
     pub owner: &'a ObjectName,
     /// The ids of servers and ports that other objects have.
-    pub claims: &'a Claims,
+    pub ids_of_others: &'a IdsOfOthers,
     /// When something was last created under the names of the ports.
-    pub changes: &'a Changes,
+    pub changes: &'a LastChanges,
     /// The id of the server that the ports are on, if it exists.
     pub server_id: Option<&'a ServerId>,
 }
@@ -76,7 +76,7 @@ impl Ports<'_> {
             .ports_named(&wanted.name, self.project, oldest, PRIORITY)
             .await
             .map_err(|error| failed(&error, Reason::OpenStackError))?;
-        Ok(port_plan(found, wanted, self.claims, self.server_id))
+        Ok(port_plan(found, wanted, self.ids_of_others, self.server_id))
     }
 
     /// Finds or creates one port with its tags and trunk.

@@ -12,7 +12,7 @@ use super::{
     delete::{Deletion, Leftover},
     floating_ip::{self, FloatingAddress},
     instance, kubernetes_failed,
-    observe::wishes,
+    observe::request_hash,
     ownership,
     ownership::can_be_its_server,
     pass::Pass,
@@ -80,7 +80,7 @@ impl Pass<'_> {
             Start::Moved => return Outcome::Done,
             Start::Paused => return self.report(true, Outcome::Done).await,
             Start::Delete => self.delete().boxed().await,
-            Start::Apply => self.make().boxed().await,
+            Start::Apply => self.apply().boxed().await,
         };
         if self.wakes_machine {
             self.context.queues.machines.enqueue(&self.name);
@@ -94,7 +94,7 @@ impl Pass<'_> {
     }
 
     /// Creates what is missing, as far as that is possible in one pass.
-    async fn make(&mut self) -> StepResult<()> {
+    async fn apply(&mut self) -> StepResult<()> {
         if let Some((id, holder)) = &self.holder {
             return Err(validate::held_by_another(id, holder));
         }
@@ -114,7 +114,7 @@ impl Pass<'_> {
             if self.was_just_created(&identity.cloud) {
                 return Err(being_built(&identity.cloud));
             }
-            let ended = self.look(identity, &id).await;
+            let ended = self.read_server(identity, &id).await;
             let has_ports = !self.object.spec.ports.is_empty();
             if has_ports && self.server.is_some() && self.progress.port_ids.is_empty() {
                 // The status was lost, so the ports are looked up again.
@@ -122,10 +122,10 @@ impl Pass<'_> {
             }
             return ended;
         }
-        let claims = self.claims();
+        let ids_of_others = self.ids_of_others();
         let oldest = self.context.servers.changes.oldest_look_up(&self.name.name);
         let found = instance::named(&identity.cloud, &self.name.name, oldest).await?;
-        let plan = server_plan(found, &claims);
+        let plan = server_plan(found, &ids_of_others);
         if let Some(refusal) = validate::refusal(&plan, &self.name.name) {
             return Err(refusal);
         }
@@ -136,7 +136,7 @@ impl Pass<'_> {
             if self.progress.resolved.is_none()
                 && !can_be_its_server(&self.object, cloud, project, &id).await?
             {
-                return Err(validate::strangers_server(&id, &self.name.name));
+                return Err(validate::unrelated_server(&id, &self.name.name));
             }
             let found = self.read_found(&identity.cloud, &id, oldest).await?;
             // An existing server is adopted even if its image or flavor can't be found any more.
@@ -151,10 +151,10 @@ impl Pass<'_> {
         self.context.servers.uncertain.check(&self.name, &server)?;
         self.resolve(identity).await?;
         if let Err(error) = floating_ip::claimed(&self.object, self.context).await {
-            self.floating.unmet(&error.outcome);
+            self.floating.record_incomplete(&error.outcome);
             return Err(error);
         }
-        self.create(identity, &claims).await
+        self.create(identity, &ids_of_others).await
     }
 
     /// Sets changed address pairs on the ports of an existing server.
@@ -184,7 +184,7 @@ impl Pass<'_> {
             Err(error) => Err(error),
         };
         if let Err(error) = &attached {
-            self.floating.unmet(&error.outcome);
+            self.floating.record_incomplete(&error.outcome);
         }
         attached
     }
@@ -192,7 +192,7 @@ impl Pass<'_> {
     /// Deletes everything that was created for the object, then removes the finalizer.
     async fn delete(&mut self) -> StepResult<()> {
         let identity = self.identity().await?;
-        let claims = self.claims();
+        let ids_of_others = self.ids_of_others();
         let deletion = Deletion {
             cloud: &identity.cloud,
             project: &identity.project,
@@ -202,7 +202,7 @@ impl Pass<'_> {
             }),
             object: &self.object,
             owner: &self.name,
-            claims: &claims,
+            ids_of_others: &ids_of_others,
             progress: &self.progress,
             context: self.context,
         };
@@ -278,7 +278,7 @@ impl Pass<'_> {
         let servers = &self.context.servers;
         servers
             .observations
-            .note_wishes(&self.name, wishes(&self.object));
+            .record_request_hash(&self.name, request_hash(&self.object));
         let uid = self.object.uid();
         if *outcome == Outcome::Done {
             servers.progress.forget(&self.name);

@@ -20,7 +20,7 @@ pub(super) fn several_servers(name: &str) -> StepError {
 }
 
 /// The error if nothing shows that a server with the object's name was created for the object.
-pub(super) fn strangers_server(id: &ServerId, name: &str) -> StepError {
+pub(super) fn unrelated_server(id: &ServerId, name: &str) -> StepError {
     ambiguous(format!(
         "the server {id} is named {name} and has no port of this object, so it is taken for another owner's: it is neither \
          used nor deleted. Rename it, or give this object another name"

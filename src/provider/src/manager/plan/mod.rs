@@ -44,7 +44,7 @@ pub struct ObjectPlan {
     #[serde(flatten)]
     pub object: Subject,
     /// How its pass ended.
-    pub result: Judgement,
+    pub result: Assessment,
     /// The calls that would change something in OpenStack. Only the first call of each step is listed, because the
     /// later ones depend on its answer.
     pub openstack: Vec<OpenStackWrite>,
@@ -97,9 +97,10 @@ pub struct KubernetesWrite {
 /// How the pass over an object ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "camelCase")]
-pub enum Judgement {
+pub enum Assessment {
     /// The pass ended, or reached the first write that was not sent.
-    Judged,
+    #[serde(rename = "judged")]
+    Completed,
     /// The object waits.
     Waiting {
         /// The reason of the wait.
@@ -131,7 +132,7 @@ impl Plan {
         let unknown = |object: &&ObjectPlan| {
             matches!(
                 object.result,
-                Judgement::Failed { .. } | Judgement::NotReached
+                Assessment::Failed { .. } | Assessment::NotReached
             )
         };
         self.objects.iter().filter(unknown).count()

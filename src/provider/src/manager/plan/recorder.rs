@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Judgement, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, Refusal, dry_run};
+use super::{Assessment, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, Refusal, dry_run};
 use crate::{
     controllers::project_match::PROJECT_ANNOTATION,
     kubernetes::conditions::kind,
@@ -31,7 +31,7 @@ struct Recorded {
 
 #[derive(Debug, Default)]
 struct Entry {
-    result: Option<Judgement>,
+    result: Option<Assessment>,
     openstack: Vec<OpenStackWrite>,
     kubernetes: Vec<KubernetesWrite>,
     updates_status: bool,
@@ -90,7 +90,7 @@ impl Recorder {
             missing: expected.iter().any(|subject| result(subject).is_none()),
             waiting: expected
                 .iter()
-                .any(|subject| matches!(result(subject), Some(Judgement::Waiting { .. }))),
+                .any(|subject| matches!(result(subject), Some(Assessment::Waiting { .. }))),
             last: recorded.last,
         }
     }
@@ -107,8 +107,8 @@ impl Recorder {
             ObjectPlan {
                 result: match entry.result {
                     Some(result) => result,
-                    None if visited => Judgement::Judged,
-                    None => Judgement::NotReached,
+                    None if visited => Assessment::Completed,
+                    None => Assessment::NotReached,
                 },
                 object,
                 openstack: entry.openstack,
@@ -159,16 +159,16 @@ impl PassObserver for Recorder {
             | Outcome::Failed {
                 class: FailureClass::NotSent,
                 ..
-            } => Judgement::Judged,
+            } => Assessment::Completed,
             Outcome::Wait {
                 reason, message, ..
-            } => Judgement::Waiting {
+            } => Assessment::Waiting {
                 reason: reason.as_str().to_owned(),
                 message: message.clone(),
             },
             Outcome::Failed {
                 reason, message, ..
-            } => Judgement::Failed {
+            } => Assessment::Failed {
                 reason: reason.as_str().to_owned(),
                 message: message.clone(),
             },

@@ -108,14 +108,14 @@ fn the_error_of_a_kind_that_is_not_served_is_logged_once() {
         missing,
         "Kubernetes answered 404: the server could not find the requested resource"
     );
-    let mut trouble = Trouble::default();
+    let mut last_error = LastWatchError::default();
     let new: Vec<bool> = [missing.as_str(), &missing, "another", &missing]
         .into_iter()
-        .map(|text| trouble.is_new(text))
+        .map(|text| last_error.is_new(text))
         .collect();
     assert_eq!(new, [true, false, true, true]);
-    assert!(trouble.is_over() && !trouble.is_over());
-    assert!(trouble.is_new(&missing));
+    assert!(last_error.is_over() && !last_error.is_over());
+    assert!(last_error.is_new(&missing));
 }
 
 #[tokio::test]

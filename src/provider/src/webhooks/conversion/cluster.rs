@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::{
     conditions,
+    kept_fields::KeptFields,
     lazy_json::{Node, Object},
     machine,
-    stash::Stash,
 };
 use crate::webhooks::json::{Path, WrongType};
 
 pub(super) fn spec_to_v1beta2<'a>(
     spec: &mut Object<'a>,
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) -> Result<(), WrongType> {
     let mut api_server = Object::default();
     spec.shift(
@@ -32,7 +32,7 @@ pub(super) fn spec_to_v1beta2<'a>(
         "enableFloatingIP",
         path,
     )?;
-    wrap(spec, "apiServer", api_server, path, stash);
+    wrap(spec, "apiServer", api_server, path, kept);
 
     let mut network = Object::default();
     spec.shift("networkMTU", &mut network, "mtu");
@@ -42,11 +42,11 @@ pub(super) fn spec_to_v1beta2<'a>(
         "enablePortSecurity",
         path,
     )?;
-    wrap(spec, "managedNetwork", network, path, stash);
+    wrap(spec, "managedNetwork", network, path, kept);
 
     let mut router = Object::default();
     spec.shift("externalRouterIPs", &mut router, "externalIPs");
-    wrap(spec, "managedRouter", router, path, stash);
+    wrap(spec, "managedRouter", router, path, kept);
 
     spec.rename_inverted("disableExternalNetwork", "enableExternalNetwork", path)?;
     if let Some(groups) = spec.object("managedSecurityGroups", path)? {
@@ -55,11 +55,11 @@ pub(super) fn spec_to_v1beta2<'a>(
             "clusterNodesSecurityGroupRules",
         );
     }
-    endpoint_to_v1beta2(spec, path, stash)?;
+    endpoint_to_v1beta2(spec, path, kept)?;
     if let Some(bastion) = spec.object("bastion", path)? {
         let path = path.field("bastion");
         if let Some(spec) = bastion.object("spec", &path)? {
-            machine::spec_to_v1beta2(spec, &path.field("spec"), stash)?;
+            machine::spec_to_v1beta2(spec, &path.field("spec"), kept)?;
         }
     }
     Ok(())
@@ -68,7 +68,7 @@ pub(super) fn spec_to_v1beta2<'a>(
 pub(super) fn spec_to_v1beta1<'a>(
     spec: &mut Object<'a>,
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) -> Result<(), WrongType> {
     if let Some(mut api_server) = unwrap(spec, "apiServer", path)? {
         api_server.shift("managedLoadBalancer", spec, "apiServerLoadBalancer");
@@ -81,7 +81,7 @@ pub(super) fn spec_to_v1beta1<'a>(
             "disableAPIServerFloatingIP",
             &path.field("apiServer"),
         )?;
-        keep_rest(api_server, spec, "apiServer", API_SERVER, path, stash);
+        keep_rest(api_server, spec, "apiServer", API_SERVER, path, kept);
     }
     if let Some(mut network) = unwrap(spec, "managedNetwork", path)? {
         network.shift("mtu", spec, "networkMTU");
@@ -91,18 +91,11 @@ pub(super) fn spec_to_v1beta1<'a>(
             "disablePortSecurity",
             &path.field("managedNetwork"),
         )?;
-        keep_rest(
-            network,
-            spec,
-            "managedNetwork",
-            MANAGED_NETWORK,
-            path,
-            stash,
-        );
+        keep_rest(network, spec, "managedNetwork", MANAGED_NETWORK, path, kept);
     }
     if let Some(mut router) = unwrap(spec, "managedRouter", path)? {
         router.shift("externalIPs", spec, "externalRouterIPs");
-        keep_rest(router, spec, "managedRouter", MANAGED_ROUTER, path, stash);
+        keep_rest(router, spec, "managedRouter", MANAGED_ROUTER, path, kept);
     }
     spec.rename_inverted("enableExternalNetwork", "disableExternalNetwork", path)?;
     if let Some(groups) = spec.object("managedSecurityGroups", path)? {
@@ -111,11 +104,11 @@ pub(super) fn spec_to_v1beta1<'a>(
             "allNodesSecurityGroupRules",
         );
     }
-    endpoint_to_v1beta1(spec, path, stash)?;
+    endpoint_to_v1beta1(spec, path, kept)?;
     if let Some(bastion) = spec.object("bastion", path)? {
         let path = path.field("bastion");
         if let Some(spec) = bastion.object("spec", &path)? {
-            machine::spec_to_v1beta1(spec, &path.field("spec"), stash)?;
+            machine::spec_to_v1beta1(spec, &path.field("spec"), kept)?;
         }
     }
     Ok(())
@@ -164,9 +157,9 @@ fn wrap<'a>(
     key: &'static str,
     mut wrapped: Object<'a>,
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) {
-    let rest = stash.found(&path.field(key));
+    let rest = kept.found(&path.field(key));
     let was_there = rest.is_some();
     if let Some(Value::Object(rest)) = rest {
         for (key, value) in rest {
@@ -198,10 +191,10 @@ fn keep_rest<'a>(
     key: &'static str,
     fields: &[&str],
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) {
     if !rest.is_empty() || !fields.iter().any(|field| spec.contains(field)) {
-        stash.keep(&path.field(key), Node::Object(rest));
+        kept.keep(&path.field(key), Node::Object(rest));
     }
 }
 
@@ -209,7 +202,7 @@ fn keep_rest<'a>(
 fn endpoint_to_v1beta2<'a>(
     spec: &mut Object<'a>,
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) -> Result<(), WrongType> {
     let Some(endpoint) = spec.object(ENDPOINT, path)? else {
         return Ok(());
@@ -225,7 +218,7 @@ fn endpoint_to_v1beta2<'a>(
         if endpoint.is_empty() {
             spec.remove(ENDPOINT);
         }
-        stash.keep(&path.field(ENDPOINT), Node::Object(unset));
+        kept.keep(&path.field(ENDPOINT), Node::Object(unset));
     }
     Ok(())
 }
@@ -233,9 +226,9 @@ fn endpoint_to_v1beta2<'a>(
 fn endpoint_to_v1beta1<'a>(
     spec: &mut Object<'a>,
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) -> Result<(), WrongType> {
-    let Some(Value::Object(unset)) = stash.found(&path.field(ENDPOINT)) else {
+    let Some(Value::Object(unset)) = kept.found(&path.field(ENDPOINT)) else {
         return Ok(());
     };
     if spec.lacks(ENDPOINT) {

@@ -2,27 +2,27 @@
 
 use super::{
     conditions,
+    kept_fields::KeptFields,
     lazy_json::{Node, Object},
-    stash::Stash,
 };
 use crate::webhooks::json::{Path, WrongType};
 
 pub(super) fn spec_to_v1beta2<'a>(
     spec: &mut Object<'a>,
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) -> Result<(), WrongType> {
     let name = text(spec.remove("flavor"), "flavor", path)?;
     let id = text(spec.remove("flavorID"), "flavorID", path)?;
     let flavor = match (name, id) {
-        (None, None) => stash.found(&path.field("flavor")).map(Node::Made),
+        (None, None) => kept.found(&path.field("flavor")).map(Node::Made),
         (Some(name), None) => Some(wrapped("filter", wrapped("name", name))),
         (name, Some(id)) => {
             // In v1beta1 the id takes precedence. v1beta2 can hold only one of the two.
             if let Some(name) = name {
                 let copy = Node::string(id.as_str().unwrap_or_default());
                 let entry = Object::from_iter([("id", copy), ("name", name)]);
-                stash.keep(&path.field("flavor"), Node::Object(entry));
+                kept.keep(&path.field("flavor"), Node::Object(entry));
             }
             Some(wrapped("id", id))
         }
@@ -38,20 +38,20 @@ pub(super) fn spec_to_v1beta2<'a>(
 pub(super) fn spec_to_v1beta1<'a>(
     spec: &mut Object<'a>,
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) -> Result<(), WrongType> {
     match spec.remove("flavor") {
         None => {}
         Some(flavor) if flavor.is_null() => {}
         Some(flavor) => match Flavor::of(flavor) {
             Flavor::Id(id) => {
-                if let Some(name) = stash.flavor_beside(path, &id.as_str().unwrap_or_default()) {
+                if let Some(name) = kept.flavor_beside(path, &id.as_str().unwrap_or_default()) {
                     spec.insert("flavor", Node::string(name));
                 }
                 spec.insert("flavorID", id);
             }
             Flavor::Name(name) => spec.insert("flavor", name),
-            Flavor::Other(flavor) => stash.keep(&path.field("flavor"), flavor),
+            Flavor::Other(flavor) => kept.keep(&path.field("flavor"), flavor),
         },
     }
     spec.each_object("ports", path, |port, path| {

@@ -10,22 +10,22 @@
 
 mod cluster;
 mod conditions;
+mod kept_fields;
 mod lazy_json;
 mod machine;
 mod review;
-mod stash;
 #[cfg(test)]
 mod tests;
 
+pub use kept_fields::{V1BETA1_FIELDS, V1BETA2_FIELDS};
 pub use review::review;
-pub use stash::{V1BETA1_FIELDS, V1BETA2_FIELDS};
 
 use serde_json::Value;
 
 use super::json::{Path, WrongType, type_name};
 use capo_api::GROUP;
+use kept_fields::{KeptFields, top};
 use lazy_json::{Node, Object};
-use stash::{Stash, top};
 
 /// The two served versions of the kinds that are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,12 +177,12 @@ fn known(
 
 /// Converts the parts of an object that differ between the versions.
 fn convert_parts(kind: Kind, from: Version, object: &mut Object<'_>) -> Result<(), WrongType> {
-    let mut stash = Stash::take(object, from)?;
+    let mut kept = KeptFields::take(object, from)?;
     let root = Path::root("spec");
     match kind {
         Kind::Cluster | Kind::Machine => {
             if let Some(spec) = top(object, "spec")? {
-                convert_spec(kind, from, spec, &root, &mut stash)?;
+                convert_spec(kind, from, spec, &root, &mut kept)?;
             }
         }
         Kind::ClusterTemplate | Kind::MachineTemplate => {
@@ -190,12 +190,12 @@ fn convert_parts(kind: Kind, from: Version, object: &mut Object<'_>) -> Result<(
             if let Some(template) = template_of(object, &root)? {
                 if kind == Kind::ClusterTemplate
                     && from == Version::V1Beta1
-                    && let Some(metadata) = stash.stashed_template_metadata()
+                    && let Some(metadata) = kept.template_metadata_of_capo()
                 {
                     template.insert_if_absent("metadata", Node::Made(metadata));
                 }
                 if let Some(spec) = template.object("spec", &path)? {
-                    convert_spec(kind, from, spec, &path.field("spec"), &mut stash)?;
+                    convert_spec(kind, from, spec, &path.field("spec"), &mut kept)?;
                 }
             }
         }
@@ -206,7 +206,7 @@ fn convert_parts(kind: Kind, from: Version, object: &mut Object<'_>) -> Result<(
     {
         convert_status(kind, from, status)?;
     }
-    stash.write(object)
+    kept.write(object)
 }
 
 fn convert_spec<'a>(
@@ -214,7 +214,7 @@ fn convert_spec<'a>(
     from: Version,
     spec: &mut Object<'a>,
     path: &Path<'_>,
-    stash: &mut Stash<'a>,
+    kept: &mut KeptFields<'a>,
 ) -> Result<(), WrongType> {
     let convert = match (kind, from) {
         (Kind::Cluster | Kind::ClusterTemplate, Version::V1Beta1) => cluster::spec_to_v1beta2,
@@ -222,7 +222,7 @@ fn convert_spec<'a>(
         (Kind::Machine | Kind::MachineTemplate, Version::V1Beta1) => machine::spec_to_v1beta2,
         (Kind::Machine | Kind::MachineTemplate, Version::V1Beta2) => machine::spec_to_v1beta1,
     };
-    convert(spec, path, stash)
+    convert(spec, path, kept)
 }
 
 fn convert_status(kind: Kind, from: Version, status: &mut Object<'_>) -> Result<(), WrongType> {

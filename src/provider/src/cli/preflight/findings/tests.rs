@@ -43,7 +43,7 @@ fn healthy() -> Facts {
 fn planned() -> ObjectPlan {
     ObjectPlan {
         object: subject(),
-        result: Judgement::Judged,
+        result: Assessment::Completed,
         openstack: Vec::new(),
         kubernetes: Vec::new(),
         updates_status: true,
@@ -55,7 +55,7 @@ fn found(facts: &Facts, object: ObjectPlan) -> Vec<(Level, Code)> {
     let plan = Plan {
         objects: vec![object],
     };
-    let findings = judge(facts, &Reach::default(), &plan);
+    let findings = assess(facts, &Reach::default(), &plan);
     findings.iter().map(|one| (one.level, one.code)).collect()
 }
 
@@ -206,11 +206,11 @@ fn what_the_plan_shows_is_found() {
         verb: "patch",
         content: Value::Null,
     };
-    let failed = Judgement::Failed {
+    let failed = Assessment::Failed {
         reason: "OpenStackUnavailable".to_owned(),
         message: "503".to_owned(),
     };
-    let waiting = Judgement::Waiting {
+    let waiting = Assessment::Waiting {
         reason: "WaitingForBootstrapData".to_owned(),
         message: "x".to_owned(),
     };
@@ -237,7 +237,7 @@ fn what_the_plan_shows_is_found() {
             vec![(Level::Unknown, Code::NotJudged)],
         ),
         (
-            Box::new(|object| object.result = Judgement::NotReached),
+            Box::new(|object| object.result = Assessment::NotReached),
             vec![(Level::Unknown, Code::NotJudged)],
         ),
         (Box::new(|object| object.result = waiting), vec![]),

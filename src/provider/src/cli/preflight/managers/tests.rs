@@ -19,7 +19,7 @@ fn manager(arguments: &[&str]) -> Manager {
 
 fn found(managers: &Managers, reach: &Reach) -> Vec<(Level, String)> {
     let mut findings: Vec<Finding> = Vec::new();
-    judge(managers, reach, &mut About::installation(&mut findings));
+    assess(managers, reach, &mut About::installation(&mut findings));
     let findings = findings.into_iter();
     findings.map(|one| (one.level, one.message)).collect()
 }

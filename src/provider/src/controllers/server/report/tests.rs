@@ -159,7 +159,7 @@ fn a_server_is_ready_once_it_has_its_floating_ip_and_stays_so_without_it() {
             on_server: ip,
         };
         if ip.is_none() {
-            floating.unmet(outcome);
+            floating.record_incomplete(outcome);
         }
         let report = Report {
             paused: false,

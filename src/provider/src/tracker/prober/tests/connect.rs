@@ -16,13 +16,13 @@ use capo_core::{Endpoint, EndpointFailure};
 
 /// A port at which connections are neither accepted nor refused, because its queue is full. A firewall that drops packets
 /// has the same effect.
-struct Silent {
+struct UnansweringServer {
     address: SocketAddr,
     _listener: TcpListener,
     _queue: Vec<TcpStream>,
 }
 
-impl Silent {
+impl UnansweringServer {
     async fn at(address: IpAddr) -> Self {
         let socket = match address {
             IpAddr::V4(_) => TcpSocket::new_v4(),
@@ -63,7 +63,7 @@ async fn first_of(addresses: [SocketAddr; 2]) -> Result<SocketAddr, EndpointFail
 async fn a_host_is_reached_where_only_one_of_its_two_families_answers() {
     for (one, other) in [(LOCAL, SIX), (SIX, LOCAL)] {
         let server = Server::start(one, |stream| async move { drop(stream) }).await;
-        let (silent, closed) = (Silent::at(other).await, closed(other).await);
+        let (silent, closed) = (UnansweringServer::at(other).await, closed(other).await);
         for dead in [silent.address, closed] {
             for addresses in [[dead, server.address], [server.address, dead]] {
                 let reached = first_of(addresses).await;
@@ -75,7 +75,10 @@ async fn a_host_is_reached_where_only_one_of_its_two_families_answers() {
 
 #[tokio::test]
 async fn a_host_that_answers_in_neither_family_is_told_by_how_it_fails() {
-    let (four, six) = (Silent::at(LOCAL).await, Silent::at(SIX).await);
+    let (four, six) = (
+        UnansweringServer::at(LOCAL).await,
+        UnansweringServer::at(SIX).await,
+    );
     let message = async |addresses| first_of(addresses).await.unwrap_err().to_string();
     let (silent, refused) = ("no answer within 3 s", "the connection was refused");
     assert_eq!(message([four.address, six.address]).await, silent);

@@ -19,7 +19,7 @@ pub const V1BETA1_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta1-fields
 pub const V1BETA2_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta2-fields";
 
 /// The fields that were kept for the version converted to, and those to keep for the version converted from.
-pub(super) struct Stash<'a> {
+pub(super) struct KeptFields<'a> {
     /// Fields of the version converted to.
     found: Map<String, Value>,
     /// CAPO's copy, in the version converted to.
@@ -29,7 +29,7 @@ pub(super) struct Stash<'a> {
     annotation: &'static str,
 }
 
-impl<'a> Stash<'a> {
+impl<'a> KeptFields<'a> {
     /// Removes the annotations from `object`, which is being converted from `from`. Content that can't be read is
     /// dropped, because a user has edited the annotation.
     pub(super) fn take(object: &mut Object<'a>, from: Version) -> Result<Self, WrongType> {
@@ -88,17 +88,17 @@ impl<'a> Stash<'a> {
                 .then(|| text(&entry, "name"))
                 .flatten();
         }
-        let stashed = self
+        let copied = self
             .capo_copy
             .as_ref()?
             .pointer(&format!("/{}", path.to_string().replace('.', "/")))?;
-        (text(stashed, "flavorID").as_deref() == Some(id))
-            .then(|| text(stashed, "flavor"))
+        (text(copied, "flavorID").as_deref() == Some(id))
+            .then(|| text(copied, "flavor"))
             .flatten()
     }
 
     /// `spec.template.metadata` of an OpenStackClusterTemplate, which CAPO's v1beta1 lacks and that of capo-rs has.
-    pub(super) fn stashed_template_metadata(&self) -> Option<Value> {
+    pub(super) fn template_metadata_of_capo(&self) -> Option<Value> {
         self.capo_copy
             .as_ref()?
             .pointer("/spec/template/metadata")
