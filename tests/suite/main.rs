@@ -1,7 +1,11 @@
 //! Everything that `make test` runs beyond unit tests: contract, real kube-apiserver.
 
-// What prepares a test fails it as the test itself would; .clippy.toml lets test functions alone do so.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's helper fails the test"
+)]
 
 mod cluster;
 mod crds;

@@ -156,7 +156,10 @@ fn escape(value: &str, out: &mut String) {
 }
 
 /// A time as Prometheus writes it.
-#[allow(clippy::cast_precision_loss)] // Milliseconds since 1970 fit a double for 280,000 years.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds since 1970 fit a double for 280,000 years"
+)]
 pub(super) fn seconds(time: Timestamp) -> f64 {
     time.as_millisecond() as f64 / 1000.0
 }

@@ -14,7 +14,10 @@ use capo_api::CAPO_STASH;
 const V1BETA1: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
 const V1BETA2: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 
-#[allow(clippy::needless_pass_by_value)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers give what json! returns"
+)]
 fn object(kind: &str, version: &str, parts: Value) -> Value {
     let mut object = json!({
         "apiVersion": version, "kind": kind, "metadata": {"name": "c", "namespace": "n"},
