@@ -67,7 +67,7 @@ deep: ## Figures at full length, a million conversions, 200,000 histories, inter
 	FUZZ_SECONDS=20 $(CARGO) test --locked --test fuzz
 	CAPO_RS_DEEP=1 PROPTEST_CASES=200000 $(CARGO) test --locked --release -p capo-gate --lib -- --nocapture
 
-mutants: $(CARGO_MUTANTS) ## Break the gate and what it rests on in every small way: a test must notice (docs/deep.md)
+mutants: $(CARGO_MUTANTS) ## Break the gate in every small way: a test must notice (docs/deep.md)
 	$(CARGO_MUTANTS) mutants --package capo-gate --output target
 
 $(CARGO_MUTANTS):

@@ -272,10 +272,11 @@ fn quoted_and_linked(page: &str) -> Vec<&str> {
 }
 
 /// Pages about the repository. The paths in them are relative to its top folder.
-const GUIDES: [&str; 4] = [
+const GUIDES: [&str; 5] = [
     "CONTRIBUTING.md",
     "SECURITY.md",
     "docs/architecture.md",
+    "docs/deep.md",
     "tests/README.md",
 ];
 
