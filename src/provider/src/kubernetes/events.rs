@@ -4,7 +4,6 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -30,21 +29,12 @@ use capo_core::{FailureClass, Reason};
 use capo_openstack::Error;
 
 mod change;
+mod correlator;
+
+use correlator::Correlator;
 
 pub use change::{CloudObject, Verb};
 
-/// Events with the same text about the same object are one event with a count, until the text has not been repeated for
-/// this time.
-const SERIES: Duration = Duration::from_mins(30);
-/// The count of an event is written this often at most.
-const COUNT_AFTER: Duration = Duration::from_mins(1);
-/// An object may have this many writes of events at once, and one more for every [`REFILL`]. A cluster that is created and
-/// deleted at once has 26 changes in OpenStack, and 3 more for each additional port.
-const BURST: u32 = 40;
-/// At most 120 writes an hour, even of an object whose events have a new text each time.
-const REFILL: Duration = Duration::from_secs(30);
-/// The number of objects for which the two rules above apply at the same time.
-const REMEMBERED: usize = 10_000;
 /// The number of events that may wait to be sent. More are dropped, because the conditions have the same content.
 const QUEUE: usize = 256;
 /// The reporting controller.
@@ -320,89 +310,6 @@ impl Content {
             regarding: Some(about),
             ..Event::default()
         }
-    }
-}
-
-/// The events of each object, and the number of writes that the object may still cause, as client-go's event correlator has
-/// them.
-#[derive(Debug, Default)]
-struct Correlator(HashMap<String, Allowance>);
-
-#[derive(Debug)]
-struct Allowance {
-    content: Vec<Series>,
-    left: u32,
-    refilled: Instant,
-}
-
-/// One event and its repetitions.
-#[derive(Debug)]
-struct Series {
-    content: Content,
-    name: String,
-    count: i32,
-    last: Instant,
-    written: Instant,
-}
-
-impl Correlator {
-    /// The name of the event to write and its count; `None` if nothing is to be written. A new event gets `name`.
-    fn admit(
-        &mut self,
-        object: String,
-        event: &Content,
-        name: String,
-        now: Instant,
-    ) -> Option<(String, i32)> {
-        if self.0.len() >= REMEMBERED && !self.0.contains_key(&object) {
-            self.0
-                .retain(|_, known| now.saturating_duration_since(known.refilled) < SERIES);
-            if self.0.len() >= REMEMBERED {
-                return None;
-            }
-        }
-        let known = self.0.entry(object).or_insert_with(|| Allowance {
-            content: Vec::new(),
-            left: BURST,
-            refilled: now,
-        });
-        known
-            .content
-            .retain(|series| now.saturating_duration_since(series.last) < SERIES);
-        let rounds = now.saturating_duration_since(known.refilled).as_secs() / REFILL.as_secs();
-        if let Ok(rounds) = u32::try_from(rounds)
-            && rounds > 0
-        {
-            known.left = known.left.saturating_add(rounds).min(BURST);
-            known.refilled = now;
-        }
-        if let Some(series) = known
-            .content
-            .iter_mut()
-            .find(|series| series.content == *event)
-        {
-            series.count = series.count.saturating_add(1);
-            series.last = now;
-            let early = now.saturating_duration_since(series.written) < COUNT_AFTER;
-            if early || known.left == 0 {
-                return None;
-            }
-            known.left -= 1;
-            series.written = now;
-            return Some((series.name.clone(), series.count));
-        }
-        if known.left == 0 {
-            return None;
-        }
-        known.left -= 1;
-        known.content.push(Series {
-            content: event.clone(),
-            name: name.clone(),
-            count: 1,
-            last: now,
-            written: now,
-        });
-        Some((name, 1))
     }
 }
 

@@ -297,7 +297,8 @@ fn leader_of(lease: &Lease, now: Timestamp) -> Option<Leader> {
     Some(Leader { identity, mode })
 }
 
-/// A time up to 20 % longer, so that candidates do not try at the same moments.
+/// A time up to 20 % longer, so that candidates do not try at the same moments. It is never shorter, as
+/// [`capo_core::backoff::jittered`] can make it, because the retry period is the shortest pause in client-go too.
 fn jittered(period: Duration) -> Duration {
     period.mul_f64(1.0 + 0.2 * rand::random::<f64>())
 }
