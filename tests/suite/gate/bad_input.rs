@@ -81,7 +81,7 @@ async fn a_machine_without_an_owner_says_whom_it_waits_for() {
         ),
         (
             "orphan",
-            "Machine was-here with the uid 11111111-2222-3333-4444-555555555555, does not exist",
+            "Machine was-here with UID 11111111-2222-3333-4444-555555555555, the owner in metadata.ownerReferences, does not exist",
         ),
     ] {
         stage

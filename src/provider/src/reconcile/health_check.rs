@@ -89,7 +89,7 @@ impl fmt::Display for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "MachineHealthCheck {} has this Machine replaced from {} on if it has no Node by then \
+            "MachineHealthCheck {} replaces this Machine after {} if it has no Node by then \
              (spec.checks.nodeStartupTimeoutSeconds {}): repair what keeps the member from becoming ACTIVE, or set a longer time",
             self.check,
             self.at(),

@@ -80,9 +80,9 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         Reason::HealthUnavailable => (
             "It is unknown whether the other machines serve: no health monitor shows it, and Cluster API shows no healthy Node; \
              or the manager does not reach the control-plane endpoint, so that no request can prove it.",
-            "Give the pool a health monitor, or repair the Nodes. Allow the manager to reach the endpoint. Where it can't, the \
-             deletion continues when the others have served for 90 seconds without a break and the Cluster's condition \
-             RemoteConnectionProbe is True.",
+            "Give the pool a health monitor, or repair the Nodes. Allow the manager to reach the endpoint. If it can't, the \
+             deletion continues when the other machines have served for 90 seconds without interruption and the Cluster's \
+             condition RemoteConnectionProbe is True.",
         ),
         Reason::ServerNotReady => (
             "The machine's server is not ACTIVE yet, or has no address yet, so no member can be created for it.",

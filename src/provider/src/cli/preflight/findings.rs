@@ -118,7 +118,7 @@ fn of_cluster(cluster: &ClusterFacts, about: &mut About<'_>) {
             Code::EndpointUnreachable,
             format!(
                 "{endpoint} can't be reached from here: {error}. If the manager can't reach it either, a leaving member is \
-                 released only after other members have served for 90 s without a break"
+                 released only after other members have served for 90 s without interruption"
             ),
         );
     }

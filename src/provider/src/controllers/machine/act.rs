@@ -90,7 +90,7 @@ impl Pass<'_> {
             Ok(false) => Err(StepError::wait(
                 kind::READY,
                 Reason::WaitingForOwner,
-                "The Machine is changing; its deletion hooks are set in a moment",
+                "The Machine is changing; its deletion hooks are set in the next pass",
                 Duration::from_secs(1),
             )),
             Err(error) => Err(kubernetes_failed(
@@ -126,7 +126,7 @@ impl Pass<'_> {
         match capi::owner(self.object.meta(), "Machine") {
             None => "Waiting for Cluster API to set the owner reference".to_owned(),
             Some(owner) => format!(
-                "Its owner in metadata.ownerReferences, Machine {} with the uid {}, does not exist",
+                "Machine {} with UID {}, the owner in metadata.ownerReferences, does not exist",
                 owner.name, owner.uid
             ),
         }

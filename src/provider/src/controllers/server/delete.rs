@@ -72,7 +72,7 @@ impl Deletion<'_> {
         if self.project_match == ProjectMatch::Elsewhere {
             return Err(wait(
                 Reason::Deleting,
-                "The credentials lead to another project than the cluster's; nothing is looked for or deleted there",
+                "The credentials belong to another project than the cluster's, so nothing is deleted",
                 Duration::from_secs(10),
             ));
         }
@@ -110,7 +110,7 @@ impl Deletion<'_> {
             // A second read has to confirm the absence, because a single 404 may come from a proxy in front of Nova.
             if self.was_begun() && before.is_none_or(|before| before.found) {
                 return Err(waiting(
-                    "One read found no server, which a second read has to confirm",
+                    "Nova reported no server once; a second read has to confirm this",
                 ));
             }
             return Ok(());

@@ -22,8 +22,8 @@ pub(super) fn several_servers(name: &str) -> StepError {
 /// The error if nothing shows that a server with the object's name was created for the object.
 pub(super) fn unrelated_server(id: &ServerId, name: &str) -> StepError {
     ambiguous(format!(
-        "the server {id} is named {name} and has no port of this object, so it is taken for another owner's: it is neither \
-         used nor deleted. Rename it, or give this object another name"
+        "the server {id} is named {name} and has no port of this object, so it is assumed to belong to someone else: it is \
+         neither used nor deleted. Rename it, or give this object another name"
     ))
 }
 

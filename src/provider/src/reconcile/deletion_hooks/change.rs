@@ -60,7 +60,7 @@ pub(crate) async fn apply(
             Ok(_) => {
                 let namespace = machine.namespace().unwrap_or_default();
                 let machine = ObjectName::new(namespace, name);
-                tracing::info!(Machine = %machine, ?change, "Changing the deletion hooks");
+                tracing::info!(Machine = %machine, ?change, "Changed the deletion hooks");
                 return Ok(true);
             }
             Err(error) if is_not_found(&error) => return Ok(true),
