@@ -46,7 +46,11 @@ async fn a_worker_dies_for_good(name: &'static str) {
         .until_reported("c", "MemberPending", "; for far longer than")
         .await;
     scenario
-        .until_reported("c", "MemberPending", "; members are stuck in a PENDING status")
+        .until_reported(
+            "c",
+            "MemberPending",
+            "; members are stuck in a PENDING status",
+        )
         .await;
     assert_eq!(
         scenario.writes(mark),

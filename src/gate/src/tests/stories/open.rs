@@ -242,7 +242,8 @@ fn admission_has_the_precedence_of_every_gate_and_observe_reports_a_hold() {
         panic!("{observed:?}");
     };
     assert!(
-        message.contains("only observes") && message.contains("An annotation by the operator holds it"),
+        message.contains("only observes")
+            && message.contains("An annotation by the operator holds it"),
         "{message}"
     );
 }

@@ -148,7 +148,7 @@ impl Pass<'_> {
         }
         let allocated = plans
             .iter()
-            .any(|plan| matches!(plan, ClaimPlan::Allocate { .. }));
+            .any(|plan| matches!(plan, PoolClaimPlan::Allocate { .. }));
         if allocated || observed.creation.is_some_and(report::is_over) {
             self.record_creation(None).await?;
         }
