@@ -43,7 +43,11 @@ async fn a_worker_dies_for_good(name: &'static str) {
         ))
         .await;
     scenario
-        .until_reported("c", "MemberPending", "; for far longer than")
+        .until_reported(
+            "c",
+            "MemberPending",
+            "; members have been PENDING for far longer than Octavia usually takes",
+        )
         .await;
     scenario
         .until_reported(
