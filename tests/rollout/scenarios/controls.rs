@@ -3,7 +3,7 @@
 use fake_cloud::Provisioning;
 use serde_json::json;
 
-use super::complete;
+use super::{complete, plain::SLOW};
 use crate::{
     invariants::{Promises, Rule, World},
     rollout::proof::{Proof, RolloutResult},
@@ -117,7 +117,8 @@ async fn members_that_are_removed_late_lose_requests() {
     let (rollout, proof) = without_a_monitor(rollout).await;
     rollout.roll().await;
     rollout.until_complete().await;
-    let lost = lost_to_the_dead(&rollout);
+    let dead = |api_server: Option<&ApiServer>| api_server == Some(&ApiServer::Killed);
+    let lost = lost_to(&rollout, dead);
     let result = result(&rollout, proof).await;
     assert_eq!(result.figures.replaced, 3);
     assert!(lost > 0, "no request was lost:\n{}", result.page);
@@ -133,6 +134,46 @@ async fn members_that_are_removed_in_time_lose_none() {
     rollout.until_complete().await;
     let figures = proof.end(rollout, &Promises::default()).await;
     assert_eq!((figures.replaced, figures.failed), (3, 0));
+}
+
+/// The only machine is replaced by one whose API server starts 30 s after its server. Without the gate the new member gets
+/// clients all this time, and every other request is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_joins_long_before_its_api_server_is_up_loses_requests() {
+    let options = without_the_gate(one_machine(without_retries("off-joining")));
+    let (rollout, proof) = without_a_monitor(Rollout::start(options).await).await;
+    roll_slowly(&rollout).await;
+    let joins = |api_server: Option<&ApiServer>| {
+        !matches!(api_server, Some(ApiServer::Ready | ApiServer::Killed))
+    };
+    let lost = lost_to(&rollout, joins);
+    let result = result(&rollout, proof).await;
+    assert_eq!(result.figures.replaced, 1);
+    assert!(lost > 0, "no request was lost:\n{}", result.page);
+}
+
+/// The same with the gate: the new member gets no clients until its API server answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_joins_when_its_api_server_is_up_loses_none() {
+    let options = one_machine(without_retries("one-in-time"));
+    let (rollout, proof) = without_a_monitor(Rollout::start(options).await).await;
+    roll_slowly(&rollout).await;
+    let figures = proof.end(rollout, &Promises::default()).await;
+    assert_eq!((figures.replaced, figures.failed), (1, 0));
+}
+
+fn one_machine(options: RolloutOptions) -> RolloutOptions {
+    RolloutOptions {
+        replicas: 1,
+        ..options
+    }
+}
+
+/// Replaces all machines by ones whose API servers take their time.
+async fn roll_slowly(rollout: &Rollout) {
+    rollout.machines.set_boot(SLOW);
+    rollout.roll().await;
+    rollout.until_complete().await;
 }
 
 /// OVN's balancer, which does not try another member when one refuses, and can't drain.
@@ -155,17 +196,17 @@ pub(super) async fn without_a_monitor(rollout: Rollout) -> (Rollout, Proof) {
     (rollout, proof)
 }
 
-/// Requests that failed while the data path had a member whose API server was dead after having served.
-fn lost_to_the_dead(rollout: &Rollout) -> usize {
+/// Requests that failed while the data path had a member whose machine has such an API server. A machine whose API server was
+/// not started yet has none.
+fn lost_to(rollout: &Rollout, is_such: impl Fn(Option<&ApiServer>) -> bool) -> usize {
     let mut world = World::default();
     let mut lost = 0;
     for entry in rollout.timeline.entries() {
         if matches!(entry.what, What::RequestFailed(_)) {
-            let dead = |member: &Member| {
-                member.taking
-                    && world.api_servers.get(&member.key.machine) == Some(&ApiServer::Killed)
+            let refuses = |member: &Member| {
+                member.taking && is_such(world.api_servers.get(&member.key.machine))
             };
-            lost += usize::from(world.members.values().any(dead));
+            lost += usize::from(world.members.values().any(refuses));
         }
         world.learn(&entry.what);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{assert_calls, complete, standing};
+use super::{THRESHOLDS, assert_calls, complete, standing, until_stuck};
 use crate::{invariants::Promises, rollout::RolloutOptions};
 
 /// The reported failure: the second new member stays PENDING_CREATE. The rollout stands still until it is ACTIVE.
@@ -12,8 +12,7 @@ use crate::{invariants::Promises, rollout::RolloutOptions};
 async fn a_pending_member_holds_the_rollout() {
     let (rollout, proof) = complete(RolloutOptions {
         name: "held-pending",
-        // The hold lasts longer than this.
-        arguments: vec!["--member-warn-after=5s"],
+        arguments: THRESHOLDS.to_vec(),
         ..RolloutOptions::default()
     })
     .await;
@@ -29,6 +28,7 @@ async fn a_pending_member_holds_the_rollout() {
     rollout
         .stays_held(&second, "MemberPending", Duration::from_secs(30))
         .await;
+    until_stuck(&rollout).await;
     assert_eq!(standing(&rollout).await, before);
     rollout.mends(json!({"release": ""}));
     rollout.until_complete().await;
@@ -87,8 +87,7 @@ async fn a_member_that_fails_later_holds_the_old_machine() {
     let (rollout, proof) = complete(RolloutOptions {
         name: "held-later",
         replicas: 1,
-        // The hold lasts longer than this.
-        arguments: vec!["--member-warn-after=5s"],
+        arguments: THRESHOLDS.to_vec(),
         ..RolloutOptions::default()
     })
     .await;

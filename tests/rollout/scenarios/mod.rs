@@ -23,13 +23,23 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::{
+    env::cluster_api::condition,
     invariants::figures::{Figures, Hold},
     rollout::proof::Proof,
-    rollout::{HOOK, Rollout, RolloutOptions},
+    rollout::{GATE, HOOK, Rollout, RolloutOptions},
 };
 
 /// The gate's reasons while it waits for something that takes its time.
 const WAITS: [&str; 3] = ["MemberPending", "NoOtherMemberServing", "HealthUnavailable"];
+
+/// The thresholds of a member that stays PENDING, so short that a hold of 20 s passes the last of them too. The operation that is
+/// pending is not repeated: with amphorav2 that would happen at the second threshold.
+const THRESHOLDS: [&str; 4] = [
+    "--member-warn-after=5s",
+    "--member-alert-after=10s",
+    "--member-stuck-after=15s",
+    "--member-orphan-after=12m",
+];
 
 /// A control plane that is complete, and a client at work on it.
 async fn complete(options: RolloutOptions) -> (Rollout, Proof) {
@@ -54,6 +64,17 @@ async fn standing(rollout: &Rollout) -> Vec<(&'static str, Value)> {
         (kind, found["lastTransitionTime"].clone())
     };
     RELIED_ON.map(one).to_vec()
+}
+
+/// Returns when the OpenStackCluster calls a member stuck, which it does after the last of [`THRESHOLDS`].
+async fn until_stuck(rollout: &Rollout) {
+    let (kind, name) = ("OpenStackCluster", &rollout.cluster);
+    rollout
+        .until_object(kind, name, "calls a member stuck", |cluster| {
+            condition(cluster, GATE)
+                .is_some_and(|(_, _, message)| message.contains("stuck in a PENDING status"))
+        })
+        .await;
 }
 
 /// Checks for a while that a Machine which is being deleted keeps our hook.

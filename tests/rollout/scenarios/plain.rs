@@ -7,7 +7,7 @@ use super::{assert_calls, complete};
 use crate::{invariants::Promises, rollout::RolloutOptions};
 
 /// From a server's start to the start of its API server.
-const SLOW: Duration = Duration::from_secs(30);
+pub(super) const SLOW: Duration = Duration::from_secs(30);
 
 /// Replaces every machine of a control plane; the new ones take their time if it is said.
 async fn replace_all(options: RolloutOptions, boot: Option<Duration>) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::standing;
+use super::{THRESHOLDS, standing, until_stuck};
 use crate::{
     env::{apply::apply, cluster_api::condition},
     invariants::Promises,
@@ -21,8 +21,7 @@ async fn a_health_check_replaces_a_worker_while_the_rollout_is_held() {
     let rollout = Rollout::start(RolloutOptions {
         name: "held-worker",
         replicas: 1,
-        // The hold lasts longer than this.
-        arguments: vec!["--member-warn-after=5s"],
+        arguments: THRESHOLDS.to_vec(),
         ..RolloutOptions::default()
     })
     .await;
@@ -50,6 +49,7 @@ async fn a_health_check_replaces_a_worker_while_the_rollout_is_held() {
         .until_object("Machine", &sick, "is gone", Value::is_null)
         .await;
     until_another_worker(&rollout, Some(&sick)).await;
+    until_stuck(&rollout).await;
     rollout
         .stays_held(&new, "MemberPending", Duration::from_secs(2))
         .await;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use capo_gate::desired::ObservedServer;
+use fake_cloud::Call;
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
@@ -10,7 +12,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::scene::{
-    annotate, balancer_name, cluster, create, gate, is_hooked, is_provisioned, join, member_writes,
+    annotate, balancer_name, cluster, create, gate, has_joined, is_hooked, is_provisioned, join,
+    member_writes, until_enabled,
 };
 use crate::{
     cluster::brought::network,
@@ -280,25 +283,48 @@ async fn a_cluster_without_machines_is_neither_made_again_nor_left_behind_in_ano
     assert_eq!(stage.leftovers("empty-elsewhere-c1"), Vec::<String>::new());
 }
 
-/// The health of members is unknown here, so that only the absence of its server could open the gate of a machine.
+/// The credentials of the machine alone lead to another project. The load balancer is read with those of the cluster, and the
+/// health of members is unknown, so only the machine's project keeps the absence of its server from opening its gate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_absent_in_another_project_is_not_gone() {
     let stage = Environment::in_namespace("absent-elsewhere").start().await;
     stage.command(json!({"assumed_health": "silent"}));
     cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
+    credentials_in(&stage, "own-config", "demo").await;
+    let mut spec = machine_spec();
+    spec["identityRef"] = json!({"name": "own-config", "cloudName": "demo"});
+    stage
+        .cluster_api
+        .create_machine("c1", "m0", true, spec)
+        .await
+        .unwrap();
+    has_joined(&stage, "m0").await;
+    until_enabled(&stage, "m0").await;
     second_project(&stage);
-    credentials(&stage, "other").await;
-    let reads = stage.calls("server_get");
+    let before = stage.cloud.control().last_call();
+    credentials_in(&stage, "own-config", "other").await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    // For how long reads have not found the server.
+    let absent_for = || {
+        let calls = stage.cloud.control().calls_since(before).into_iter();
+        let is_absent = |call: &Call| call.label == "server_get" && call.status == Some(404);
+        let reads: Vec<f64> = calls.filter(is_absent).map(|call| call.at).collect();
+        let span = reads.first().zip(reads.last());
+        span.map_or(0.0, |(first, last)| last - first)
+    };
     let begun = Instant::now();
-    let looked_for = || stage.calls("server_get") >= reads + 2;
-    while begun.elapsed() < Duration::from_secs(12) || !looked_for() {
+    let mut decided = None;
+    // The last seconds are enough for a gate to open on those reads.
+    while decided.is_none_or(|decided: Instant| decided.elapsed() < Duration::from_secs(5)) {
         let machine = stage.get("Machine", "m0").await;
         assert!(is_hooked(&machine), "was released: {machine:#}");
         assert!(begun.elapsed() < PATIENCE, "was not looked for");
+        if absent_for() >= ObservedServer::DOWN_FOR.as_secs_f64() {
+            decided.get_or_insert_with(Instant::now);
+        }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+    assert_eq!(gate(&stage.get("OpenStackMachine", "m0").await).0, "False");
 }
 
 /// The finalizer is removed by others, so that no pass sees the deletion.
@@ -308,6 +334,12 @@ async fn a_cluster_object_that_vanishes_ends_its_worker() {
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     create(&stage, "m0").await;
     stage.until("OpenStackMachine", "m0", is_provisioned).await;
+    let shown = || {
+        let page = stage.metrics();
+        let of_cluster = |line: &&str| line.contains(r#"cluster_name="c1""#);
+        page.lines().filter(of_cluster).count()
+    };
+    assert!(shown() > 0, "{}", stage.metrics());
     let paused = json!({"spec": {"paused": true}});
     stage.patch("Cluster", "c1", paused).await;
     stage
@@ -338,5 +370,10 @@ async fn a_cluster_object_that_vanishes_ends_its_worker() {
         (reads.count() == 0).then_some(())
     })
     .await;
+    assert_eq!(shown(), 0, "{}", stage.metrics());
+    // A pass over the machine hands it over once more, which starts nothing.
+    annotate(&stage, "OpenStackMachine", "m0", json!({"test/pass": "1"})).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(shown(), 0, "{}", stage.metrics());
     assert_eq!(member_writes(&stage, 0).len(), 1);
 }

@@ -14,7 +14,11 @@ fn balancer(cluster: &Value) -> &str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_the_status_tree_is_denied_or_absent_lists_lead_to_the_same_verdicts() {
-    for (namespace, status) in [("tree-denied", 403), ("tree-absent", 404)] {
+    for (namespace, status) in [
+        ("tree-denied", 403),
+        ("tree-absent", 404),
+        ("tree-not-implemented", 501),
+    ] {
         let stage = Environment::in_namespace(namespace).start().await;
         stage.command(
             json!({"fault": {"match": {"label": "loadbalancer_status_tree"}, "status": status}}),

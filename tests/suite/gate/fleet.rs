@@ -23,8 +23,10 @@ use k8s_openapi::ByteString;
 use serde_json::json;
 use test_support::{
     env::environment::{quick_cloud, quick_gate},
-    waiting::until,
+    waiting::{PATIENCE, Wait, until},
 };
+
+use super::scene::is_deep;
 
 /// How many load balancers share a credential, and how many calls/s it may make.
 #[derive(Debug, Clone, Copy)]
@@ -38,13 +40,23 @@ pub(super) const LARGE: Fleet = Fleet {
     balancers: 200,
     qps: 60,
 };
-/// With the default budget: each call waits for several seconds until it is sent.
-pub(super) const WAITING: Fleet = Fleet {
-    balancers: 75,
-    qps: 10,
-};
-
 impl Fleet {
+    /// With the default budget: each call waits for several seconds until it is sent. `make deep` takes as many load
+    /// balancers as [`LARGE`] has, which takes minutes.
+    pub(super) fn waiting() -> Self {
+        Self {
+            balancers: if is_deep() { LARGE.balancers } else { 75 },
+            qps: 10,
+        }
+    }
+
+    /// Waits for the last gate. There is time for more calls than each load balancer needs.
+    pub(super) fn patience(self) -> Wait {
+        let seconds = 60 * self.balancers / self.qps as usize;
+        let seconds = u64::try_from(seconds).unwrap();
+        Wait::default().at_most(PATIENCE.max(Duration::from_secs(seconds)))
+    }
+
     pub(super) fn budget(self) -> ClientSettings {
         ClientSettings {
             qps: self.qps.into(),
@@ -235,7 +247,7 @@ async fn two_hundred_load_balancers_on_one_credential_all_admit_after_a_restart(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn load_balancers_whose_calls_wait_for_the_default_budget_all_admit_after_a_restart() {
-    println!("{}", all_admit_after_a_restart(WAITING).await);
+    println!("{}", all_admit_after_a_restart(Fleet::waiting()).await);
 }
 
 async fn all_admit_after_a_restart(fleet: Fleet) -> String {
@@ -251,15 +263,15 @@ async fn all_admit_after_a_restart(fleet: Fleet) -> String {
     let client = client(&fake, fleet.budget());
     let second = Process::start(Settings::default(), &client, &desired, true);
     let mut opened: BTreeMap<&ObjectName, Duration> = BTreeMap::new();
-    until("every admission is open", async || {
+    let are_all_open = fleet.patience().holds(async || {
         for cluster in &second.clusters {
             if !opened.contains_key(cluster) && second.admits(cluster) {
                 opened.insert(cluster, begun.elapsed());
             }
         }
-        (opened.len() == desired.len()).then_some(())
-    })
-    .await;
+        opened.len() == desired.len()
+    });
+    assert!(are_all_open.await, "{} admissions are open", opened.len());
     let calls = fake.control().calls_since(since).len();
     let opened: Vec<Duration> = opened.into_values().collect();
     let shown = fleet.check(&opened, calls);

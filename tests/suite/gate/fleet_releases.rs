@@ -29,7 +29,7 @@ use test_support::{
 
 use super::{
     api_server::ApiServer,
-    fleet::{Fleet, LARGE, NoMachines, WAITING, balancers, client, machine, name, unhurried},
+    fleet::{Fleet, LARGE, NoMachines, balancers, client, machine, name, unhurried},
 };
 
 /// Where the API server of all clusters answers, one for each test.
@@ -152,7 +152,7 @@ async fn two_hundred_load_balancers_on_one_credential_all_release_after_a_restar
 async fn load_balancers_whose_calls_wait_for_the_default_budget_all_release_after_a_restart() {
     println!(
         "{}",
-        all_release_after_a_restart(WAITING, ENDPOINTS[1]).await
+        all_release_after_a_restart(Fleet::waiting(), ENDPOINTS[1]).await
     );
 }
 
@@ -188,7 +188,7 @@ async fn all_release_after_a_restart(fleet: Fleet, endpoint: IpAddr) -> String {
     let cloud = client(&fake, fleet.budget());
     let second = Process::start(Settings::default(), &cloud, &desired, deletion);
     let mut released: BTreeMap<&ObjectName, Duration> = BTreeMap::new();
-    until("every machine is released", async || {
+    let are_all_released = fleet.patience().holds(async || {
         for cluster in &second.clusters {
             if !released.contains_key(cluster) && second.control(cluster) {
                 released.insert(cluster, begun.elapsed());
@@ -197,9 +197,13 @@ async fn all_release_after_a_restart(fleet: Fleet, endpoint: IpAddr) -> String {
                 assert_eq!(members(&fake, &cluster.name), left, "{cluster}");
             }
         }
-        (released.len() == desired.len()).then_some(())
-    })
-    .await;
+        released.len() == desired.len()
+    });
+    assert!(
+        are_all_released.await,
+        "{} machines are released",
+        released.len()
+    );
     let calls = fake.control().calls_since(since).len();
     let released: Vec<Duration> = released.into_values().collect();
     let shown = fleet.check(&released, calls);

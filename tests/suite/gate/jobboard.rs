@@ -1,13 +1,19 @@
 //! amphorav2 may have a jobboard: an operation whose worker died is resumed by another one under an ACTIVE load balancer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use capo_core::ProvisioningStatus;
+use capo_gate::Settings;
+use fake_cloud::Provisioning;
 use serde_json::{Value, json};
 
-use super::scene::{cluster, create, is_provisioned, join, member_writes, until_held};
+use super::scene::{
+    balancer_name, cluster, create, is_deep, is_provisioned, join, member, member_writes,
+    until_enabled, until_held,
+};
 use test_support::{
     env::{Environment, environment::quick_gate},
-    waiting::until,
+    waiting::{PATIENCE, until},
 };
 
 /// The age from which on no worker is expected to resume the operation.
@@ -68,4 +74,61 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
     stage.until("OpenStackMachine", "m2", is_provisioned).await;
     stage.cluster_api.delete("Cluster", "c1").await.unwrap();
     stage.until("Cluster", "c1", Value::is_null).await;
+}
+
+/// The settings, and how long after its worker has died the operation is resumed. `make deep` has those that are shipped, and
+/// five minutes.
+fn resumed() -> (Settings, u64) {
+    if is_deep() {
+        return (Settings::default(), 300);
+    }
+    let settings = Settings {
+        warn_after: Duration::from_secs(2),
+        alert_after: ALERT,
+        ..quick_gate()
+    };
+    (settings, 10)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_another_worker_resumes_is_not_repeated() {
+    let (settings, after) = resumed();
+    let stage = Environment::in_namespace("resumed")
+        .gate(settings)
+        .shipped_client()
+        .start()
+        .await;
+    cluster(&stage, "10.6.0.0/24", "amphorav2").await;
+    join(&stage, &["m0"]).await;
+    let before = stage.cloud.control().last_call();
+    stage.command(json!({"operation": {
+        "operation": "member-create", "name": "-m1", "anomaly": "resumed-later", "gap": after, "count": 1,
+    }}));
+    create(&stage, "m1").await;
+    until("only the member is PENDING", async || {
+        let found = member(&stage, "m1").await?;
+        assert_eq!(found.provisioning_status, ProvisioningStatus::PendingCreate);
+        let (_, balancers) = stage.cloud.control().load_balancers(&balancer_name(&stage));
+        let (balancer, _) = balancers.first()?;
+        let pools = balancer.pools.iter().map(|pool| &pool.head);
+        let mut heads = pools.chain([&balancer.head]);
+        let is_active = heads.all(|head| head.provisioning == Provisioning::Active);
+        is_active.then_some(())
+    })
+    .await;
+    let begun = Instant::now();
+    let patience = Duration::from_secs(after) + PATIENCE;
+    let admitted = stage
+        .cluster_api
+        .wait_for("OpenStackMachine", "m1", patience, is_provisioned)
+        .await;
+    let took = begun.elapsed();
+    assert!(admitted.is_ok(), "{admitted:?}");
+    assert!(took.as_secs() + 2 >= after, "was resumed after {took:?}");
+    println!("resumed after {after} s, and admitted after {took:.0?}");
+    until_enabled(&stage, "m1").await;
+    let writes = member_writes(&stage, before).into_iter();
+    let writes: Vec<String> = writes.map(|call| call.method).collect();
+    // The second write enables the member.
+    assert_eq!(writes, ["POST", "PUT"]);
 }

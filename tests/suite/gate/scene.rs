@@ -29,6 +29,11 @@ pub(super) const OVERRIDE: &str = "infrastructure.cluster.x-k8s.io/load-balancer
 /// Tag of a member that waits for its API server.
 pub(super) const JOINING: &str = "capo-rs-joining";
 
+/// Whether the environment variable `CAPO_RS_DEEP` asks for full lengths, as `make deep` does.
+pub(super) fn is_deep() -> bool {
+    std::env::var_os("CAPO_RS_DEEP").is_some()
+}
+
 /// A cluster `c1` with a managed network and load balancer, whose health monitor is quick.
 pub(super) async fn cluster(stage: &Environment, range: &str, provider: &str) {
     let spec = json!({

@@ -1,6 +1,6 @@
 //! What a gate rests on has to be true at the moment at which the gate is written open in Kubernetes. That moment may come late.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -112,6 +112,47 @@ async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_to
     assert!(is_hooked(&stage.get("Machine", "m0").await));
 
     operating(&stage, "m1", "ONLINE").await;
+    stage.until("Machine", "m0", Value::is_null).await;
+}
+
+/// Octavia answers no call any more while Kubernetes takes no write: the gate stays open, and what it rests on grows old.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
+    let mut settings = quick_gate();
+    // A read counts for three such gaps, so the gate is open for twice as long as a controller may act on it.
+    settings.schedule.health = Duration::from_secs(10);
+    settings.schedule.health_at_most = Duration::from_secs(10);
+    // The calls that hang take long enough not to fail before that.
+    let stage = Environment::in_namespace("stale-release")
+        .gate(settings)
+        .shipped_client()
+        .start()
+        .await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1"]).await;
+    let mut held = stage.writes.hold(releases("m0"));
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    held.arrived().await;
+    let hangs = json!({"match": {"service": "load-balancer"}, "hang": true});
+    let hangs = stage.command(json!({"fault": hangs}))["id"].clone();
+    until("the reads are old", async || {
+        (!stage.is_read_fresh("c1", "m0")).then_some(())
+    })
+    .await;
+    assert!(stage.is_release_open("c1", "m0"));
+
+    held.refuse_as_conflict();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(4) {
+        assert_eq!(sent(&stage, releases("m0")).len(), 0);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(is_hooked(&stage.get("Machine", "m0").await));
+    // Nothing but the age of the reads has kept the hook.
+    assert!(stage.is_release_open("c1", "m0"));
+    assert!(!stage.is_read_fresh("c1", "m0"));
+
+    stage.command(json!({"remove_fault": hangs}));
     stage.until("Machine", "m0", Value::is_null).await;
 }
 

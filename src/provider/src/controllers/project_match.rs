@@ -111,3 +111,6 @@ pub(super) fn recorded(object: &OpenStackCluster) -> Option<ProjectId> {
     let id = object.annotations().get(PROJECT_ANNOTATION)?;
     Some(id.as_str().into())
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 
 use super::{Metrics, Settings};
 use capo_core::{
-    ConditionState, MemberStatus, ObjectName, OperatingStatus, ProvisioningStatus, Reason,
+    ConditionState, MemberStatus, ObjectName, OperatingStatus, Provider, ProvisioningStatus, Reason,
 };
 use capo_gate::{
-    GateObserver as _, MetricEvent,
+    GateObserver as _, MetricEvent, Operation,
     findings::{Findings, Gate, MachineFinding, MemberFinding},
 };
 use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service};
@@ -169,6 +169,54 @@ fn a_series_has_one_value_however_many_members_have_the_name() {
         "capo_metrics_member_detail_suppressed 1",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn every_provider_has_series_of_its_own() {
+    for (shown, names) in [
+        ("amphora", &["amphora", "octavia", ""][..]),
+        ("amphorav2", &["amphorav2"]),
+        ("ovn", &["ovn"]),
+        ("other", &["f5", "a10"]),
+    ] {
+        let metrics = Metrics::new(Settings::default()).unwrap();
+        for name in names {
+            let provider = Provider::of(name).label();
+            metrics.record(&MetricEvent::Transition {
+                provider,
+                from: MemberStatus::PendingCreate,
+                to: MemberStatus::Active,
+            });
+            metrics.record(&MetricEvent::TimeToActive(
+                provider,
+                Operation::Create,
+                Duration::from_secs(2),
+            ));
+            metrics.record(&MetricEvent::TimeToRemoved(
+                provider,
+                Duration::from_secs(2),
+            ));
+        }
+        let text = metrics.render(None).unwrap();
+        let count = names.len();
+        for line in [
+            format!(
+                r#"capo_lb_member_transitions_total{{from="PENDING_CREATE",provider="{shown}",to="ACTIVE"}} {count}"#
+            ),
+            format!(
+                r#"capo_lb_member_time_to_active_seconds_count{{operation="create",provider="{shown}"}} {count}"#
+            ),
+            format!(
+                r#"capo_lb_member_time_to_removed_seconds_count{{provider="{shown}"}} {count}"#
+            ),
+        ] {
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+        }
+        let own = format!(r#"provider="{shown}""#);
+        let has_a_provider = |line: &&str| line.contains(r#"provider=""#);
+        let mut lines = text.lines().filter(has_a_provider);
+        assert!(lines.all(|line| line.contains(&own)), "{text}");
     }
 }
 

@@ -366,3 +366,31 @@ async fn a_worker_that_panicked_is_started_again_with_all_its_input() {
     assert!(findings.machines.contains_key(&name("m")));
     assert!(observed("a").is_some());
 }
+
+/// The controller of a machine may hand it over once more after its cluster has vanished.
+#[tokio::test(start_paused = true)]
+async fn a_machine_starts_no_worker_of_a_forgotten_load_balancer() {
+    let tracker = settled(&["a"]).await;
+    tracker.set_machine(&name("m"), machine("a"));
+    assert!(tracker.findings(&name("a")).is_some());
+    tracker.forget_load_balancer(&name("a"));
+    let mut changed = machine("a");
+    changed.server.state = ServerState::Active;
+    tracker.set_machine(&name("m"), changed);
+    tracker.nudge(&name("a"));
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert!(!tracker.set_facts(&name("a"), &load_balancer("a").cluster));
+    assert_eq!(tracker.findings(&name("a")), None);
+    assert_eq!(tracker.all(), []);
+    assert_eq!(tracker.0.workers.len(), 0);
+
+    // The machine is known as soon as there is a load balancer again, as it was handed over last.
+    tracker.set_load_balancer(&name("a"), Some(Quiet), load_balancer("a"));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let findings = tracker.findings(&name("a")).unwrap();
+    assert!(findings.machines.contains_key(&name("m")));
+    tracker.forget_load_balancer(&name("a"));
+    tracker.forget_machine(&name("m"));
+    let clusters = tracker.0.clusters.lock();
+    assert!(clusters.entries.is_empty() && clusters.machines.is_empty());
+}

@@ -16,6 +16,7 @@ use capo_gate::{
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 use capo_rs::{
     controllers::{self, Parts, PassObserver, UncachedMachines},
+    metrics::{self, Leading, Metrics},
     tracker::{Tracker, prober::TlsProber},
 };
 use serde_json::json;
@@ -190,6 +191,16 @@ impl Environment {
             let machine = findings.machines.get(&name);
             machine.is_some_and(|machine| holds(&findings, machine))
         })
+    }
+
+    /// The page of metrics of a process with these load balancers.
+    pub fn metrics(&self) -> String {
+        let leading = Leading {
+            tracker: self.controllers.as_ref().unwrap().tracker.clone(),
+            clouds: clouds(self.client.clone(), self.lease.clone()),
+        };
+        let metrics = Metrics::new(metrics::Settings::default()).unwrap();
+        metrics.render(Some(&leading)).unwrap()
     }
 
     /// Requests that the tracker reads the load balancer of an OpenStackCluster now.
