@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/capo-rs
-PROGRAMS := etcd kube-apiserver kubectl cluster-api capo clusterctl kstatus kube-state-metrics glua prometheus grafana
+PROGRAMS := etcd kube-apiserver kubectl cluster-api capo clusterctl kstatus kube-state-metrics glua prometheus haproxy grafana
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 CARGO_CYCLONEDX_VERSION := 0.5.9

@@ -18,7 +18,7 @@ client was sending. A dash means that no client was sending, because the Cluster
 `off-` run with `--load-balancer-gate=off` and show what happens without the gate; two of them end when 100 requests have failed. In `balancer-lost`
 another client deletes the load balancer, so that no machine can serve until it is created again. No request may take longer than 1 s unless the API
 servers themselves answer as slowly at that moment; in `on-early` and `off-early` new API servers accept connections 3 s before they answer, and without
-the gate requests wait for them. The last column is the git id of the folder `src` that was measured; where \"or before\" follows it, the id was not kept
+the gate requests wait for them. In the scenarios with `haproxy` in their names a real HAProxy carries the connections, in all others the fake cloud. The last column is the git id of the folder `src` that was measured; where \"or before\" follows it, the id was not kept
 yet, and it is that of the commit which brought the figures. `.ci/figures` names the scenarios that were measured with other sources than those of today.
 
 | scenario | what happens | machines replaced | longest hold | requests sent | failed | Octavia calls | seconds | sources |
@@ -26,9 +26,10 @@ yet, and it is that of the commit which brought the figures. `.ci/figures` names
 ";
 
 /// The text before a scenario's name in its code.
-const NAMED: [&str; 6] = [
+const NAMED: [&str; 7] = [
     "name: \"",
-    "(one_machine(\"",
+    "one_machine(\"",
+    "through_haproxy(\"",
     "(one(\"",
     "= held(\"",
     "lets_go(\"",

@@ -13,6 +13,7 @@ mod environment;
 mod fake_contract;
 mod figures;
 mod gate;
+mod haproxy;
 mod machine;
 mod manager;
 mod metrics;

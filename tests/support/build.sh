@@ -2,7 +2,7 @@
 # Builds the real programs that the tests run against, once, into the user's cache folder.
 #
 #   tests/support/build.sh [etcd] [kube-apiserver] [kube-controller-manager] [kubectl] [cluster-api] [cluster-api-oldest] [clusterctl]
-#                      [capo] [kstatus] [kube-state-metrics] [glua] [prometheus] [grafana]
+#                      [capo] [kstatus] [kube-state-metrics] [glua] [prometheus] [haproxy] [grafana]
 #                                                                            default: etcd kube-apiserver
 #
 # glua is the Lua of Argo CD.
@@ -17,7 +17,8 @@
 # What is built, and from which versions, is pinned by the go.mod and go.sum of each folder in tests/support/programs.
 # Binaries land in ${XDG_CACHE_HOME:-$HOME/.cache}/capo-rs/<program>-<version>-<os>-<architecture>/ and are kept there;
 # what is there is not built again. With KUBEBUILDER_ASSETS set, nothing is built: the binaries in that folder are used.
-# prometheus (and promtool) is Debian's package, unpacked; one on the PATH that is new enough is used instead. grafana is
+# prometheus (and promtool) and haproxy are Debian's packages, unpacked; those on the PATH that are new enough are used
+# instead. The folder lib beside haproxy has the libraries that this system lacks. grafana is
 # Grafana's types of its boards with a TypeScript compiler, from npm.
 # With an empty Go build cache kube-apiserver takes about six minutes of processor time and 1.8 GB of memory, the
 # programs of Cluster API four minutes and 1.1 GB, capo two and a half minutes.
@@ -35,7 +36,7 @@ capo_manifests=capo-manifests
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
   others=()
   for program in "$@"; do
-    case $program in prometheus | grafana | cluster-api-oldest) others+=("$program"); continue ;; esac
+    case $program in prometheus | haproxy | grafana | cluster-api-oldest) others+=("$program"); continue ;; esac
     [ "$program" = cluster-api ] && program="$managers $manifests"
     [ "$program" = capo ] && program="capo $capo_manifests"
     [ "$program" = clusterctl ] && program="clusterctl $components"
@@ -168,18 +169,20 @@ copy_capo_manifests() {
   ) 9>"$target/.lock"
 }
 
-# The oldest version that knows keep_firing_for. The tests ask for the same.
+# The oldest versions: of Prometheus the first one that knows keep_firing_for, of HAProxy one whose master shows its
+# reloads as the tests read them. The tests ask for the same.
 prometheus_at_least=2.42
-at_least() { # at_least <program>: whether the one on the PATH is new enough
+haproxy_at_least=2.6
+at_least() { # at_least <program> <flag that prints its version> <oldest version>: whether it is new enough
   local version
-  version=$("$1" --version 2>&1 | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -n 1)
-  [ -n "$version" ] && [ "$(printf '%s\n' "$prometheus_at_least" "$version" | sort -V | head -n 1)" = "$prometheus_at_least" ]
+  version=$("$1" "$2" 2>&1 | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -n 1)
+  [ -n "$version" ] && [ "$(printf '%s\n' "$3" "$version" | sort -V | head -n 1)" = "$3" ]
 }
 
 fetch_prometheus() {
   local target=$cache/prometheus-$prometheus_at_least-$(platform) work
   [ -x "$target/prometheus" ] && return 0
-  command -v prometheus >/dev/null && at_least prometheus && command -v promtool >/dev/null && return 0
+  command -v prometheus >/dev/null && at_least prometheus --version $prometheus_at_least && command -v promtool >/dev/null && return 0
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
     die "there is no prometheus $prometheus_at_least or later on the PATH, and no apt to fetch Debian's: install Prometheus with promtool"
   mkdir -p "$target"
@@ -192,8 +195,34 @@ fetch_prometheus() {
     apt-get download -qq prometheus >/dev/null 2>&1 || { apt-get update -qq && apt-get download -qq prometheus; } ||
       die "apt-get download prometheus fails: run apt-get update as root, or put prometheus and promtool $prometheus_at_least or later on the PATH"
     dpkg-deb -x prometheus_*.deb .
-    PATH=$work/usr/bin:$PATH at_least "$work/usr/bin/prometheus" || die "the prometheus of this Debian is older than $prometheus_at_least"
+    PATH=$work/usr/bin:$PATH at_least "$work/usr/bin/prometheus" --version $prometheus_at_least || die "the prometheus of this Debian is older than $prometheus_at_least"
     mv usr/bin/promtool usr/bin/prometheus "$target/"
+  ) 9>"$target/.lock"
+}
+
+fetch_haproxy() {
+  local target=$cache/haproxy-$haproxy_at_least-$(platform) work package
+  [ -x "$target/haproxy" ] && return 0
+  command -v haproxy >/dev/null && at_least haproxy -v $haproxy_at_least && return 0
+  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
+    die "there is no haproxy $haproxy_at_least or later on the PATH, and no apt to fetch Debian's: install HAProxy"
+  mkdir -p "$target"
+  (
+    flock 9
+    [ -x "$target/haproxy" ] && exit 0
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    cd "$work"
+    mkdir partial
+    # HAProxy and what it depends on that is not installed. Nothing is installed, so that no service starts.
+    download() { apt-get install -qq -y --no-install-recommends --download-only -o Debug::NoLocking=true -o Dir::Cache::archives="$work" haproxy; }
+    download >/dev/null 2>&1 || { apt-get update -qq && download >&2; } ||
+      die "apt-get install --download-only haproxy fails: run apt-get update as root, or put haproxy $haproxy_at_least or later on the PATH"
+    for package in *.deb; do dpkg-deb -x "$package" .; done
+    mkdir -p "$target/lib"
+    find usr/lib -name '*.so*' -exec cp -P {} "$target/lib/" \;
+    LD_LIBRARY_PATH=$target/lib at_least "$work/usr/sbin/haproxy" -v $haproxy_at_least || die "the haproxy of this Debian is older than $haproxy_at_least"
+    mv usr/sbin/haproxy "$target/"
   ) 9>"$target/.lock"
 }
 
@@ -219,6 +248,7 @@ fetch_grafana() {
 for program in "$@"; do
   case $program in
     prometheus) fetch_prometheus ;;
+    haproxy) fetch_haproxy ;;
     grafana) fetch_grafana ;;
     etcd) build etcd etcd go.etcd.io/etcd/server/v3 go.etcd.io/etcd/server/v3 ;;
     kube-apiserver | kube-controller-manager | kubectl) build_kubernetes "$program" ;;
@@ -248,6 +278,6 @@ for program in "$@"; do
       ;;
     kube-state-metrics) build "$program" "$program" k8s.io/kube-state-metrics/v2 k8s.io/kube-state-metrics/v2 ;;
     glua) build "$program" "$program" github.com/yuin/gopher-lua github.com/yuin/gopher-lua/cmd/glua ;;
-    *) die "unknown program $program; known: etcd, kube-apiserver, kube-controller-manager, kubectl, cluster-api, cluster-api-oldest, capo, clusterctl, kstatus, kube-state-metrics, glua, prometheus, grafana" ;;
+    *) die "unknown program $program; known: etcd, kube-apiserver, kube-controller-manager, kubectl, cluster-api, cluster-api-oldest, capo, clusterctl, kstatus, kube-state-metrics, glua, prometheus, haproxy, grafana" ;;
   esac
 done

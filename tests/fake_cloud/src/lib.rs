@@ -102,7 +102,7 @@ impl FakeCloud {
             .floating_range
             .unwrap_or_else(|| floating_range(address.port()));
         let world = World::new(&options, floating, rand::random(), jiff::Timestamp::now());
-        let shared = Shared::new(world, format!("http://{address}"));
+        let shared = Shared::new(world, format!("http://{address}"), options.haproxy);
         let control = Control { shared };
         if let Some(path) = options.script {
             let text =

@@ -42,6 +42,9 @@ struct Arguments {
     /// Don't listen on the load balancers' addresses.
     #[arg(long)]
     no_data_path: bool,
+    /// HAProxy, which then carries the connections of amphora providers.
+    #[arg(long, conflicts_with = "no_data_path")]
+    haproxy: Option<PathBuf>,
     /// Heartbeats never arrive where no data path checks members.
     #[arg(long)]
     silent_health: bool,
@@ -87,6 +90,7 @@ async fn run(arguments: Arguments) -> ExitCode {
         token_life: Duration::from_secs(arguments.token_life),
         default_provider: arguments.default_provider,
         data_path: !arguments.no_data_path,
+        haproxy: arguments.haproxy,
         assumed_health: if arguments.silent_health {
             AssumedHealth::Silent
         } else {

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -53,11 +54,13 @@ pub(crate) struct Shared {
     pub(crate) tasks: TaskTracker,
     /// `http://127.0.0.1:PORT`.
     pub(crate) base: String,
+    /// The HAProxy of the options.
+    pub(crate) haproxy: Option<PathBuf>,
     data_paths: Mutex<BTreeMap<String, Shown>>,
 }
 
 impl Shared {
-    pub(crate) fn new(world: World, base: String) -> Arc<Self> {
+    pub(crate) fn new(world: World, base: String, haproxy: Option<PathBuf>) -> Arc<Self> {
         Arc::new(Self {
             world: Mutex::new(world),
             started: Instant::now(),
@@ -66,6 +69,7 @@ impl Shared {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             base,
+            haproxy,
             data_paths: Mutex::default(),
         })
     }

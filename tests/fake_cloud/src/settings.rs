@@ -26,6 +26,9 @@ pub struct Options {
     pub default_provider: String,
     /// Whether load balancers on loopback addresses listen.
     pub data_path: bool,
+    /// The HAProxy that carries the connections of amphora providers; libraries that it needs may lie in the folder `lib`
+    /// beside it. Without it the cloud carries them itself.
+    pub haproxy: Option<PathBuf>,
     /// The health of members behind a monitor that no data path checks.
     pub assumed_health: AssumedHealth,
     /// The number of calls that the record keeps.
@@ -56,6 +59,7 @@ impl Default for Options {
                 .to_vec(),
             default_provider: "amphora".to_owned(),
             data_path: true,
+            haproxy: None,
             assumed_health: AssumedHealth::Online,
             record_size: 50_000,
             hidden_extensions: Vec::new(),

@@ -15,12 +15,23 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// whether a member answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
+    let gated = one_machine("on-early");
+    let ungated = one_machine("off-early");
+    only_the_gate_spares_clients(gated, ungated).await;
+}
+
+/// The same through a real HAProxy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_joins_before_its_api_server_is_up_delays_requests_through_haproxy() {
+    let gated = through_haproxy("on-early-haproxy");
+    let ungated = through_haproxy("off-early-haproxy");
+    only_the_gate_spares_clients(gated, ungated).await;
+}
+
+async fn only_the_gate_spares_clients(gated: RolloutOptions, ungated: RolloutOptions) {
     let ((with, proof), (without, control)) = tokio::join!(
-        async { without_a_monitor(Rollout::start(one_machine("on-early")).await).await },
-        async {
-            let options = without_the_gate(one_machine("off-early"));
-            without_a_monitor(Rollout::start(options).await).await
-        },
+        async { without_a_monitor(Rollout::start(gated).await).await },
+        async { without_a_monitor(Rollout::start(without_the_gate(ungated)).await).await },
     );
     tokio::join!(roll(&with), roll(&without));
     let result = result(&without, control).await;
@@ -39,6 +50,13 @@ fn one_machine(name: &'static str) -> RolloutOptions {
         name,
         replicas: 1,
         ..RolloutOptions::default()
+    }
+}
+
+fn through_haproxy(name: &'static str) -> RolloutOptions {
+    RolloutOptions {
+        haproxy: true,
+        ..one_machine(name)
     }
 }
 

@@ -48,6 +48,39 @@ async fn three_machines_behind_three_ports_are_replaced() {
     replace_all(options, None).await;
 }
 
+/// A real HAProxy carries the connections, configured and reloaded as Octavia's amphorae do it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_machines_behind_haproxy_are_replaced() {
+    let options = RolloutOptions {
+        name: "haproxy",
+        haproxy: true,
+        ..RolloutOptions::default()
+    };
+    replace_all(options, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_machines_behind_haproxy_are_replaced_by_slow_ones() {
+    let options = RolloutOptions {
+        name: "haproxy-slow",
+        haproxy: true,
+        ..RolloutOptions::default()
+    };
+    replace_all(options, Some(SLOW)).await;
+}
+
+/// HAProxy sends nothing to the new member before its checks have succeeded, so the old machine stays until then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_machine_behind_haproxy_is_replaced_by_a_slow_one() {
+    let options = RolloutOptions {
+        name: "haproxy-one-slow",
+        replicas: 1,
+        haproxy: true,
+        ..RolloutOptions::default()
+    };
+    replace_all(options, Some(SLOW)).await;
+}
+
 /// OVN's provider, which neither drains nor tries another member, with health monitors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_machines_behind_ovn_are_replaced() {

@@ -1,4 +1,5 @@
-//! Health checks like those of HAProxy: a new member is up until its first check fails; afterwards the counts apply.
+//! Health checks like those of HAProxy: a new member is up until its first check fails, one that was disabled is down until
+//! enough checks succeed; afterwards the counts apply.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -18,6 +19,15 @@ pub(crate) struct Health {
 impl Health {
     /// A new member: up until its first check has failed.
     pub(crate) const NEW: Self = Self { up: true, left: 1 };
+
+    /// A member that was disabled until now: HAProxy keeps its state across reloads, so it is down until enough checks have
+    /// succeeded.
+    pub(crate) fn enabled(rise: u64) -> Self {
+        Self {
+            up: false,
+            left: rise.max(1),
+        }
+    }
 
     /// The state after one more check.
     pub(crate) fn after(self, good: bool, rise: u64, fall: u64) -> Self {
@@ -111,6 +121,14 @@ mod tests {
         assert_eq!(
             run(Health::NEW, &[false, true, true, true]),
             [false, false, false, true]
+        );
+    }
+
+    #[test]
+    fn one_that_was_disabled_rises_slowly() {
+        assert_eq!(
+            run(Health::enabled(3), &[true, true, true, false]),
+            [false, false, true, true]
         );
     }
 

@@ -4,12 +4,15 @@
 //! place.
 
 mod check;
+mod checks;
 mod front;
+mod haproxy;
 mod pick;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     net::{IpAddr, SocketAddr},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -22,15 +25,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    check::{Check, Health},
+    checks::{Checked, follow_checks},
     front::{Common, Life},
+    haproxy::HaProxy,
 };
-use crate::{
-    events::Event,
-    octavia::{AppliedListener, AppliedMember, AppliedMonitor},
-    server::Shared,
-    world::World,
-};
+use crate::{events::Event, octavia::AppliedListener, server::Shared, world::World};
 
 /// The state of the data path of one load balancer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -43,14 +42,16 @@ pub struct DataPath {
     pub served: BTreeMap<String, u64>,
 }
 
-struct Front {
-    config: watch::Sender<Arc<AppliedListener>>,
-    stop: CancellationToken,
+/// What was pushed to the data path of a load balancer.
+pub(crate) struct Pushed {
+    has_amphorae: bool,
+    /// The addresses to listen on.
+    addresses: Vec<IpAddr>,
+    listeners: Vec<AppliedListener>,
 }
 
-struct Checked {
-    member: AppliedMember,
-    monitor: AppliedMonitor,
+struct Front {
+    config: watch::Sender<Arc<AppliedListener>>,
     stop: CancellationToken,
 }
 
@@ -58,9 +59,13 @@ struct Checked {
 struct Running {
     common: Arc<Common>,
     fronts: HashMap<SocketAddr, Front>,
+    /// Carries the connections in place of `fronts`, where the options say so and the provider has amphorae.
+    haproxy: Option<HaProxy>,
     failed: BTreeMap<SocketAddr, String>,
     /// The checks by pool and member, so that a pool behind two listeners is checked once.
     checks: HashMap<(String, String), Checked>,
+    /// The members that the running configuration disables.
+    disabled: BTreeSet<String>,
     end: CancellationToken,
 }
 
@@ -76,7 +81,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>, mut events: broadcast::Receiv
                 Ok(Event::DataPath { load_balancer }) => follow(&shared, &mut running, &load_balancer).await,
                 Ok(Event::Cut { load_balancer, member }) => {
                     if let Some(running) = running.get(&load_balancer) {
-                        running.common.cut(member.as_deref());
+                        running.cut(member.as_deref()).await;
                     }
                 }
                 Ok(_) => {}
@@ -120,7 +125,7 @@ impl Shown {
 }
 
 async fn follow(shared: &Arc<Shared>, all: &mut HashMap<String, Running>, id: &str) {
-    let Some((addresses, listeners)) = shared.with(|world| world.pushed(id)) else {
+    let Some(pushed) = shared.with(|world| world.pushed(id)) else {
         // The load balancer was deleted, so established connections end with the amphora.
         if let Some(gone) = all.remove(id) {
             gone.end.cancel();
@@ -128,209 +133,164 @@ async fn follow(shared: &Arc<Shared>, all: &mut HashMap<String, Running>, id: &s
         }
         return;
     };
-    if addresses.is_empty() && !all.contains_key(id) {
+    if pushed.addresses.is_empty() && !all.contains_key(id) {
         return;
     }
     let running = all.entry(id.to_owned()).or_insert_with(|| Running {
         common: Arc::default(),
         fronts: HashMap::new(),
+        haproxy: None,
         failed: BTreeMap::new(),
         checks: HashMap::new(),
+        disabled: BTreeSet::new(),
         end: shared.stop.child_token(),
     });
-    let mut places: HashMap<SocketAddr, Arc<AppliedListener>> = HashMap::new();
-    for listener in &listeners {
-        for address in &addresses {
-            places.insert(
-                SocketAddr::new(*address, listener.port),
-                Arc::new(listener.clone()),
-            );
-        }
-    }
-    running.fronts.retain(|place, front| {
-        let stays = places.contains_key(place);
-        if !stays {
-            front.stop.cancel();
-        }
-        stays
-    });
     running.failed.clear();
-    for (place, config) in places {
-        if let Some(front) = running.fronts.get(&place) {
-            front.config.send_replace(config);
-            continue;
+    let listening = match shared.haproxy.as_deref() {
+        Some(program) if pushed.has_amphorae => {
+            running
+                .follow_with_haproxy(program, shared, id, &pushed)
+                .await
         }
-        match TcpListener::bind(place).await {
-            Ok(listener) => {
-                let (sender, receiver) = watch::channel(config);
-                let stop = CancellationToken::new();
-                let life = Life {
-                    stop: stop.clone(),
-                    end: running.end.clone(),
-                    tasks: shared.tasks.clone(),
-                };
-                shared.tasks.spawn(front::accept(
-                    listener,
-                    receiver,
-                    Arc::clone(&running.common),
-                    life,
-                ));
-                running.fronts.insert(
-                    place,
-                    Front {
-                        config: sender,
-                        stop,
-                    },
-                );
-            }
-            Err(error) => {
-                tracing::debug!(%place, %error, "can't listen");
-                running.failed.insert(place, error.to_string());
-            }
-        }
-    }
+        _ => running.follow(shared, &pushed).await,
+    };
     let shown = Shown {
-        listening: running.fronts.keys().copied().collect(),
+        listening,
         failed: running.failed.clone(),
         common: Arc::clone(&running.common),
     };
     shared.show_data_path(id, Some(shown));
-    let checked = if addresses.is_empty() {
-        Vec::new()
-    } else {
-        listeners
-    };
-    follow_checks(shared, running, id, &checked);
-}
-
-fn follow_checks(
-    shared: &Arc<Shared>,
-    running: &mut Running,
-    id: &str,
-    listeners: &[AppliedListener],
-) {
-    let mut wanted: HashMap<(String, String), (AppliedMember, AppliedMonitor)> = HashMap::new();
-    for pool in listeners
-        .iter()
-        .filter_map(|listener| listener.pool.as_ref())
-    {
-        let Some(monitor) = &pool.monitor else {
-            continue;
-        };
-        for member in pool.members.iter().filter(|member| member.enabled) {
-            wanted.insert(
-                (pool.id.clone(), member.id.clone()),
-                (member.clone(), monitor.clone()),
-            );
-        }
-    }
-    let common = Arc::clone(&running.common);
-    running.checks.retain(|key, checked| {
-        let stays = wanted.get(key).is_some_and(|(member, monitor)| {
-            (&member.check, member.plugged, monitor)
-                == (
-                    &checked.member.check,
-                    checked.member.plugged,
-                    &checked.monitor,
-                )
-        });
-        if !stays {
-            checked.stop.cancel();
-            if !wanted.contains_key(key) {
-                common.forget_check(&key.0, &key.1);
-            }
-        }
-        stays
-    });
-    for (key, (member, monitor)) in wanted {
-        if running.checks.contains_key(&key) {
-            continue;
-        }
-        let stop = running.end.child_token();
-        let checking = Checking {
-            balancer: id.to_owned(),
-            pool: key.0.clone(),
-            member: member.clone(),
-            monitor: monitor.clone(),
-        };
-        let task = checking.run(Arc::clone(shared), Arc::clone(&common));
-        let stopped = stop.clone();
-        shared.tasks.spawn(async move {
-            tokio::select! {
-                () = stopped.cancelled() => {}
-                () = task => {}
-            }
-        });
-        running.checks.insert(
-            key,
-            Checked {
-                member,
-                monitor,
-                stop,
-            },
-        );
+    // HAProxy checks the members itself.
+    if running.haproxy.is_none() {
+        follow_checks(shared, running, id, &pushed);
     }
 }
 
-struct Checking {
-    balancer: String,
-    pool: String,
-    member: AppliedMember,
-    monitor: AppliedMonitor,
-}
-
-impl Checking {
-    async fn run(self, shared: Arc<Shared>, common: Arc<Common>) {
-        let (address, port) = &self.member.check;
-        let target = address
-            .parse::<IpAddr>()
-            .ok()
-            .filter(IpAddr::is_loopback)
-            .filter(|_| self.member.plugged)
-            .map(|address| SocketAddr::new(address, *port));
-        let check = match Check::new(&self.monitor) {
-            Ok(check) => check,
-            Err(error) => {
-                tracing::error!(%error, "No member can be checked");
-                return;
+impl Running {
+    /// Listens on the addresses. Returns those on which it does.
+    async fn follow(&mut self, shared: &Arc<Shared>, pushed: &Pushed) -> BTreeSet<SocketAddr> {
+        let mut places: HashMap<SocketAddr, Arc<AppliedListener>> = HashMap::new();
+        for listener in &pushed.listeners {
+            for address in &pushed.addresses {
+                places.insert(
+                    SocketAddr::new(*address, listener.port),
+                    Arc::new(listener.clone()),
+                );
             }
-        };
-        let limit = Duration::from_secs(self.monitor.timeout.max(1));
-        let mut health = Health::NEW;
-        let mut every = tokio::time::interval(Duration::from_secs(self.monitor.delay.max(1)));
-        loop {
-            every.tick().await;
-            let good = match target {
-                Some(target) => check.passes(target, limit).await,
-                None => false,
+        }
+        self.fronts.retain(|place, front| {
+            let stays = places.contains_key(place);
+            if !stays {
+                front.stop.cancel();
+            }
+            stays
+        });
+        for (place, config) in places {
+            if let Some(front) = self.fronts.get(&place) {
+                front.config.send_replace(config);
+                continue;
+            }
+            match TcpListener::bind(place).await {
+                Ok(listener) => {
+                    let (sender, receiver) = watch::channel(config);
+                    let stop = CancellationToken::new();
+                    let life = Life {
+                        stop: stop.clone(),
+                        end: self.end.clone(),
+                        tasks: shared.tasks.clone(),
+                    };
+                    shared.tasks.spawn(front::accept(
+                        listener,
+                        receiver,
+                        Arc::clone(&self.common),
+                        life,
+                    ));
+                    self.fronts.insert(
+                        place,
+                        Front {
+                            config: sender,
+                            stop,
+                        },
+                    );
+                }
+                Err(error) => {
+                    tracing::debug!(%place, %error, "can't listen");
+                    self.failed.insert(place, error.to_string());
+                }
+            }
+        }
+        self.fronts.keys().copied().collect()
+    }
+
+    /// Lets HAProxy listen on the addresses. Returns those on which it does.
+    async fn follow_with_haproxy(
+        &mut self,
+        program: &Path,
+        shared: &Arc<Shared>,
+        id: &str,
+        pushed: &Pushed,
+    ) -> BTreeSet<SocketAddr> {
+        let Pushed {
+            addresses,
+            listeners,
+            ..
+        } = pushed;
+        let enabled = listeners.iter().filter(|listener| listener.enabled);
+        let places = enabled.flat_map(|listener| {
+            let at = |address: &IpAddr| SocketAddr::new(*address, listener.port);
+            addresses.iter().map(at)
+        });
+        let places: BTreeSet<SocketAddr> = places.collect();
+        if places.is_empty() {
+            self.haproxy = None;
+            return places;
+        }
+        let followed = if let Some(haproxy) = &mut self.haproxy {
+            haproxy.run(addresses, listeners).await
+        } else {
+            let (shared, id) = (Arc::clone(shared), id.to_owned());
+            let checked = move |member: &str, up| {
+                shared.with(|world| world.member_checked(&id, member, up));
             };
-            let before = health;
-            health = health.after(good, self.monitor.rise, self.monitor.fall);
-            common.set_down(&self.pool, &self.member.id, !health.up);
-            if before.up != health.up || before == Health::NEW {
-                shared
-                    .with(|world| world.member_checked(&self.balancer, &self.member.id, health.up));
-            }
+            let started = HaProxy::start(program, addresses, listeners, checked).await;
+            started.map(|started| self.haproxy = Some(started))
+        };
+        let Err(error) = followed else {
+            return places;
+        };
+        tracing::error!(%error, "HAProxy does not run the configuration");
+        self.failed = places
+            .into_iter()
+            .map(|place| (place, error.to_string()))
+            .collect();
+        BTreeSet::new()
+    }
+
+    /// Ends the established connections to this member, or all connections.
+    async fn cut(&self, member: Option<&str>) {
+        self.common.cut(member);
+        if let Some(haproxy) = &self.haproxy
+            && let Err(error) = haproxy.cut(member).await
+        {
+            tracing::error!(%error, "HAProxy does not end connections");
         }
     }
 }
 
 impl World {
-    /// The addresses and the pushed configuration of a load balancer; `None` when it does not exist.
-    pub(crate) fn pushed(&self, balancer: &str) -> Option<(Vec<IpAddr>, Vec<AppliedListener>)> {
-        self.octavia.balancers.get(balancer)?;
+    /// What was pushed to the data path of a load balancer; `None` when it does not exist.
+    pub(crate) fn pushed(&self, balancer: &str) -> Option<Pushed> {
+        let provider = &self.octavia.balancers.get(balancer)?.provider;
         let addresses = if self.data_path {
             self.listen_addresses(balancer)
         } else {
             Vec::new()
         };
-        Some((
+        let applied = self.octavia.applied.get(balancer);
+        Some(Pushed {
+            has_amphorae: provider != "ovn",
             addresses,
-            self.octavia
-                .applied
-                .get(balancer)
-                .cloned()
-                .unwrap_or_default(),
-        ))
+            listeners: applied.cloned().unwrap_or_default(),
+        })
     }
 }

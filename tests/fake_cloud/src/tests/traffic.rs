@@ -1,4 +1,4 @@
-//! Real TCP through the balancers.
+//! Real TCP through the balancers. `tests/suite/haproxy.rs` shows what they have in common with a real HAProxy.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -152,23 +152,6 @@ impl Balanced {
 }
 
 #[tokio::test]
-async fn the_vip_balances_over_members_and_passes_over_those_that_refuse() {
-    let at = Balanced::start("amphora").await;
-    let _a = at.backend("a", 201).await;
-    let b = at.backend("b", 202).await;
-    at.member("a", 201).await;
-    at.member("b", 202).await;
-    assert_eq!(answers(at.vip, 10).await, "aaaaabbbbb");
-    b.abort();
-    assert!(b.await.is_err());
-    assert_eq!(
-        answers(at.vip, 10).await,
-        "aaaaaaaaaa",
-        "refused connections go to another member"
-    );
-}
-
-#[tokio::test]
 async fn ovn_does_not_redispatch_and_knows_no_weights() {
     let at = Balanced::start("ovn").await;
     let _a = at.backend("a", 201).await;
@@ -192,37 +175,6 @@ async fn ovn_does_not_redispatch_and_knows_no_weights() {
         answers(at.vip, 10).await.matches('-').count(),
         5,
         "weight 0 does not drain"
-    );
-}
-
-#[tokio::test]
-async fn weight_0_drains_and_removal_keeps_what_is_established() {
-    let at = Balanced::start("amphora").await;
-    let _a = at.backend("a", 201).await;
-    let first = at.member("a", 201).await;
-    let mut held = TcpStream::connect(at.vip).await.unwrap();
-    let mut byte = [0_u8; 1];
-    held.read_exact(&mut byte).await.unwrap();
-    let _b = at.backend("b", 202).await;
-    at.member("b", 202).await;
-    let path = format!("{}/{first}", at.members());
-    at.client
-        .call("PUT", &path, json!({ "member": { "weight": 0 } }))
-        .await;
-    at.settle().await;
-    assert_eq!(answers(at.vip, 4).await, "bbbb");
-    at.client.call("DELETE", &path, Value::Null).await;
-    at.settle().await;
-    held.write_all(b"x").await.unwrap();
-    held.read_exact(&mut byte).await.unwrap();
-    assert_eq!(&byte, b"x", "the established connection lives on");
-    at.cloud
-        .control()
-        .run(json!({ "cut_connections": "lb" }))
-        .unwrap();
-    assert!(
-        matches!(held.read(&mut byte).await, Ok(0) | Err(_)),
-        "until it is cut on command"
     );
 }
 
@@ -341,37 +293,4 @@ async fn a_floating_ip_listens_too_and_monitors_really_check() {
         .until(&path, "/members/0/operating_status", "ONLINE")
         .await;
     assert_eq!(ask(at.vip).await.as_deref(), Some("b"));
-}
-
-#[tokio::test]
-async fn only_allowed_ranges_may_connect() {
-    let at = Balanced::start("amphora").await;
-    let _a = at.backend("a", 201).await;
-    at.member("a", 201).await;
-    let (_, list) = at
-        .client
-        .call("GET", "/load-balancer/v2/lbaas/listeners", Value::Null)
-        .await;
-    let path = format!(
-        "/load-balancer/v2/lbaas/listeners/{}",
-        list["listeners"][0]["id"].as_str().unwrap()
-    );
-    at.client
-        .call(
-            "PUT",
-            &path,
-            json!({ "listener": { "allowed_cidrs": ["10.0.0.0/8"] } }),
-        )
-        .await;
-    at.settle().await;
-    assert_eq!(ask(at.vip).await, None);
-    at.client
-        .call(
-            "PUT",
-            &path,
-            json!({ "listener": { "allowed_cidrs": ["10.0.0.0/8", "127.0.0.0/8"] } }),
-        )
-        .await;
-    at.settle().await;
-    assert_eq!(ask(at.vip).await.as_deref(), Some("a"));
 }

@@ -14,7 +14,7 @@ pub mod listing;
 pub mod load_balancer;
 pub mod members;
 pub mod network;
-mod raw;
+pub mod raw;
 pub mod security_groups;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

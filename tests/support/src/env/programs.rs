@@ -137,21 +137,30 @@ const PROMETHEUS: &str = "2.42";
 
 /// Prometheus or promtool.
 pub fn of_prometheus(program: &str) -> Result<PathBuf, Error> {
-    let fetched = cache_folder()?
-        .join(format!(
-            "prometheus-{PROMETHEUS}-linux-{}",
-            std::env::consts::ARCH
-        ))
-        .join(program);
-    if fetched.is_file() {
-        return Ok(fetched);
+    of_debian(program, "prometheus", PROMETHEUS)
+}
+
+/// The oldest HAProxy that the data path is for, as `tests/support/build.sh` has it.
+const HAPROXY: &str = "2.6";
+
+/// HAProxy. The folder `lib` beside it has libraries that it needs, if it was unpacked.
+pub fn haproxy() -> Result<PathBuf, Error> {
+    of_debian("haproxy", "haproxy", HAPROXY)
+}
+
+/// A program of a package of Debian that `tests/support/build.sh` unpacked, or the one on the PATH.
+fn of_debian(program: &str, package: &str, at_least: &str) -> Result<PathBuf, Error> {
+    let folder = format!("{package}-{at_least}-linux-{}", std::env::consts::ARCH);
+    let unpacked = cache_folder()?.join(folder).join(program);
+    if unpacked.is_file() {
+        return Ok(unpacked);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
         .ok_or_else(|| {
-            format!("there is no {program}: run tests/support/build.sh prometheus, or install Prometheus {PROMETHEUS} or later").into()
+            format!("there is no {program}: run tests/support/build.sh {package}, or install {package} {at_least} or later").into()
         })
 }
 

@@ -29,6 +29,7 @@ use crate::{
     env::{
         Manager, apply,
         cluster_api::{api, condition},
+        programs,
     },
     invariants::{figures::Figures, secrets},
     repository,
@@ -57,6 +58,8 @@ pub struct RolloutOptions {
     pub max_surge: u32,
     /// Octavia's provider.
     pub provider: &'static str,
+    /// Whether a real HAProxy carries the connections; if not, the fake cloud does, after its example.
+    pub haproxy: bool,
     /// `spec.apiServer.managedLoadBalancer.monitor`.
     pub monitor: Value,
     /// Ports besides that of the API server.
@@ -74,6 +77,7 @@ impl Default for RolloutOptions {
             replicas: 3,
             max_surge: 1,
             provider: "amphorav2",
+            haproxy: false,
             monitor: json!({"delay": 1, "timeout": 1, "maxRetries": 3, "maxRetriesDown": 2}),
             more_ports: Vec::new(),
             arguments: Vec::new(),
@@ -114,6 +118,7 @@ impl Rollout {
         let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let cloud = FakeCloud::start(Options {
             durations: options.durations,
+            haproxy: options.haproxy.then(|| programs::haproxy().unwrap()),
             ..Options::default()
         })
         .await
