@@ -27,7 +27,7 @@ RUST_ONLY := --test documents --test statuses --test wire --test round_trip --te
 ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo release check test rollouts-short takeovers-short alerts deep mutants rollout oldest quickstart takeover test-openstack bench lint deny crds documents figures docs image-check programs
+.PHONY: help demo release check test rollouts-short takeovers-short alerts deep mutants rollout oldest quickstart takeover test-openstack bench edit-loop lint deny crds documents figures docs image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ bench: ## Measure what docs/figures.md claims, with the program as it is release
 	program=$$(deploy/build.sh $(ARCHITECTURE)) && \
 	  CAPO_RS_BINARY=$$(realpath "$${program#*=}") $(CARGO) bench --locked --workspace --no-fail-fast
 
+edit-loop: ## How long the gate's tests after a change of one line take, and `make check` with everything built
+	.ci/edit-loop
+
 lint: ## Format and clippy, with warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
@@ -119,7 +122,7 @@ crds: ## Write the custom resource definitions of the types into crds/
 documents: ## Write the pages and boards that are made from the code (docs/reasons.md, docs/metrics.md, docs/flags.md, docs/fields.md, dashboards/)
 	CAPO_RS_WRITE_DOCS=1 $(CARGO) test --quiet --locked --test documents -- the_page the_committed_boards
 
-figures: ## Write docs/figures.md from what bench, image-check, quickstart and docs measured before
+figures: ## Write docs/figures.md from what bench, edit-loop, image-check, quickstart and docs measured before
 	@CAPO_RS_WRITE_FIGURES=1 $(CARGO) test --quiet --locked --test documents figures::
 	@.ci/figures
 
