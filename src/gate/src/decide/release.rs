@@ -147,14 +147,13 @@ pub(crate) fn observed_release(
     now: &Now,
     needs: &mut Needs,
 ) -> GateDecision {
-    let asked = state.settings.mode == GateMode::Observe
-        && machine.want.admitted
-        && !machine.want.paused
-        && state.desired.as_ref().is_some_and(|desired| {
-            desired.enabled && !desired.cluster.cluster_deleting && !desired.cluster.paused
-        });
-    if !asked {
+    if state.settings.mode != GateMode::Observe || !machine.want.admitted {
         return GateDecision::NotAsked;
+    }
+    match precedence(state, machine, now) {
+        Some(decision @ (GateDecision::Bypassed | GateDecision::Observed(_))) => return decision,
+        Some(_) => return GateDecision::NotAsked,
+        None => {}
     }
     needs.health = true;
     if let Some(cause) = blind(state, now) {

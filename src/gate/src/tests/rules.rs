@@ -16,6 +16,7 @@ use crate::{
     tests::{always_open::world, world::machine_name},
 };
 use capo_core::{GateMode, GateOverride, ProvisioningStatus};
+use jiff::Timestamp;
 
 /// The decision of the finalizer gate on a machine that is deleted without our hook.
 fn unhooked(change: impl FnOnce(&mut State, Instant)) -> GateDecision {
@@ -230,7 +231,13 @@ fn observing_asks_only_where_a_gate_could_hold() {
         let mut needs = Needs::default();
         let decision =
             release::observed_release(state, &machine_name(1), machine, &now, &mut needs);
-        assert_eq!(needs.health, decision != GateDecision::NotAsked);
+        let decided_before_the_rules = matches!(
+            decision,
+            GateDecision::NotAsked
+                | GateDecision::Bypassed
+                | GateDecision::Observed(GateCause::OperatorHold)
+        );
+        assert_eq!(needs.health, !decided_before_the_rules, "{decision:?}");
         decision
     };
     let machine = |state: &mut State, change: fn(&mut bool, &mut bool)| {
@@ -253,5 +260,25 @@ fn observing_asks_only_where_a_gate_could_hold() {
     assert_eq!(
         case(&|state| state.reads.tree = None),
         GateDecision::Observed(GateCause::NotObserved)
+    );
+    // What an operator has decided comes before the rules, as where the gates are enforced.
+    let of_the_operator = |operator: GateOverride| {
+        case(&|state| {
+            state.reads.tree = None;
+            let machine = state.machines.get_mut(&machine_name(1)).unwrap();
+            machine.want.operator = operator.clone();
+        })
+    };
+    let reason = "maintenance".to_owned();
+    assert_eq!(
+        of_the_operator(GateOverride::Hold {
+            reason: reason.clone()
+        }),
+        GateDecision::Observed(GateCause::OperatorHold)
+    );
+    let until = Timestamp::MAX;
+    assert_eq!(
+        of_the_operator(GateOverride::Bypass { until, reason }),
+        GateDecision::Bypassed
     );
 }
