@@ -12,8 +12,9 @@ use super::{
     failure_domains::zones,
     load_balancer::{plan::LoadBalancerPlan, reconcile as load_balancer_step},
     networking::{self, networking},
-    not_colliding, observe, project,
-    reconcile::{Published, Reconcile},
+    not_colliding, observe,
+    pass::{Pass, Published},
+    project,
     report::{LoadBalancerReport, LoadBalancerState},
     settled_networking,
     step_context::StepContext,
@@ -40,7 +41,7 @@ const GROUP_PAUSE: Duration = Duration::from_secs(10);
 const LOAD_BALANCER_PAUSE: Duration = Duration::from_secs(10);
 
 /// Makes the cloud match the object as far as that is possible without waiting.
-pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
+pub(crate) async fn run(mut pass: Pass<'_>) -> Outcome {
     let shown = pass.full_name();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     if let Err(step_error) = not_colliding(&pass) {
@@ -83,7 +84,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
 
 /// Reports every value of the spec that can't be used: as an event where the value is optional, else in the condition
 /// of its part.
-fn report_problems(pass: &mut Reconcile<'_>, desired: &DesiredCluster, problems: Vec<Problem>) {
+fn report_problems(pass: &mut Pass<'_>, desired: &DesiredCluster, problems: Vec<Problem>) {
     for problem in problems {
         if problem.part.is_optional() {
             let events = &pass.context.events;
@@ -124,7 +125,7 @@ fn known_endpoint(given: Option<&ApiEndpoint>) -> Option<Endpoint> {
 }
 
 /// The facts that gates depend on, as of now.
-pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired::ClusterFacts {
+pub(crate) async fn gather_facts(pass: &mut Pass<'_>) -> capo_gate::desired::ClusterFacts {
     let operator = pass.annotation(gate_override::KEY).map(ToOwned::to_owned);
     observe::facts(
         pass.context,
@@ -140,7 +141,7 @@ pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired
 
 /// Reads which version of its API Octavia offers, if the spec restricts which addresses may connect. If the read fails,
 /// the last known version stays.
-async fn read_octavia_version(pass: &mut Reconcile<'_>, context: &StepContext<'_>) {
+async fn read_octavia_version(pass: &mut Pass<'_>, context: &StepContext<'_>) {
     let desired = context.desired.load_balancer.as_ref();
     if desired.is_none_or(|desired| desired.allowed_cidrs.is_none()) {
         return;
@@ -156,7 +157,7 @@ async fn read_octavia_version(pass: &mut Reconcile<'_>, context: &StepContext<'_
 }
 
 async fn act(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     desired: &DesiredCluster,
     problems: &[Problem],
     published: &Published,
@@ -203,7 +204,7 @@ async fn act(
 /// Looks up the load balancer and verifies that the credentials lead to the cluster's project. `None` where they do not,
 /// or where that could not be found out.
 pub(super) async fn look_up_and_verify(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
 ) -> Option<StepResult<Option<LoadBalancerPlan>>> {
     let recorded = project::check_recorded(pass, &context.project);
@@ -230,7 +231,7 @@ pub(super) async fn look_up_and_verify(
 
 /// Sets what the conditions and the status show of the load balancer.
 fn report_load_balancer(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     desired: &DesiredCluster,
     findings: Option<&Arc<Findings>>,
 ) {

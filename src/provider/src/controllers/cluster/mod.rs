@@ -19,8 +19,8 @@ mod network;
 mod networking;
 mod observation;
 mod observe;
+mod pass;
 mod project;
-mod reconcile;
 mod report;
 mod resolve;
 mod router;
@@ -35,7 +35,7 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt;
 
-use self::{observe::RelatedObjects, reconcile::Reconcile};
+use self::{observe::RelatedObjects, pass::Pass};
 use super::{
     Context, Outcome,
     capi::{self, has_annotation},
@@ -71,7 +71,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
         Ok(related) => related,
         Err(error) => return Outcome::kubernetes("Reading the owning Cluster", &error),
     };
-    let pass = Reconcile::new(context, object.clone(), related);
+    let pass = Pass::new(context, object.clone(), related);
     let is_paused = is_paused_or_moved(object, &pass.related);
     match Start::of(&object.metadata, FINALIZER, is_paused) {
         Start::Gone => forget(context, &name),
@@ -89,7 +89,7 @@ fn forget(context: &Context, name: &ObjectName) -> Outcome {
 }
 
 /// The pass over a cluster that is neither deleted nor paused. Nothing is created before its Cluster exists.
-async fn apply(mut pass: Reconcile<'_>) -> Outcome {
+async fn apply(mut pass: Pass<'_>) -> Outcome {
     pass.not_paused();
     if pass.related.cluster.is_none() {
         let cluster = &pass.related.cluster_name;
@@ -141,7 +141,7 @@ async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
         machines: Vec::new(),
         control_plane: observe::ControlPlane::default(),
     };
-    let mut pass = Reconcile::new(context, object.clone(), related);
+    let mut pass = Pass::new(context, object.clone(), related);
     if Start::of(&object.metadata, FINALIZER, false) == Start::Gone {
         return Outcome::Done;
     }
@@ -165,12 +165,12 @@ fn is_paused_or_moved(object: &OpenStackCluster, related: &RelatedObjects) -> bo
         })
 }
 
-async fn paused(mut pass: Reconcile<'_>) -> Outcome {
+async fn paused(mut pass: Pass<'_>) -> Outcome {
     let shown = pass.full_name();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     let facts = act::gather_facts(&mut pass).await;
     if pass.cached.load_balancer.found().is_some() {
-        let published = reconcile::Published {
+        let published = pass::Published {
             cloud: pass.cloud().await.ok(),
             facts,
         };
@@ -195,7 +195,7 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
 
 /// Returns an error for the younger of two Clusters whose OpenStack objects would have the same names, so that its pass
 /// does not use the other one's objects.
-fn not_colliding(pass: &Reconcile<'_>) -> StepResult<()> {
+fn not_colliding(pass: &Pass<'_>) -> StepResult<()> {
     let names = pass.names();
     let age = |object: &OpenStackCluster| {
         let created = object.metadata.creation_timestamp.as_ref().map(|t| t.0);

@@ -6,7 +6,7 @@ use super::{
     desired::Reference,
     network,
     observation::{NetworkState, RotatingRead},
-    reconcile::Reconcile,
+    pass::Pass,
     router, security_groups, settled_networking,
     step_context::StepContext,
     validate::problems::{Part, Problem, has_problem},
@@ -57,7 +57,7 @@ impl Scope {
 }
 
 /// The scope of this pass.
-pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
+pub(crate) fn scope(pass: &Pass<'_>) -> Scope {
     let read = pass.cached.networking_read.as_ref();
     let read = read.map(|read| (read.value, read.age(pass.now)));
     let sync_period = pass.context.settings.sync_period;
@@ -68,7 +68,7 @@ pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
 /// the others. If a part fails, its former value is kept. Returns the project's lists for
 /// [`settled_networking::remember`] if nothing failed; they were read before everything else.
 pub(crate) async fn networking(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     problems: &[Problem],
     mut scope: Scope,
@@ -139,7 +139,7 @@ pub(crate) async fn networking(
 }
 
 /// Sets the conditions of all parts to True, because nothing has changed since the last read without an error.
-fn set_all_true(pass: &mut Reconcile<'_>) {
+fn set_all_true(pass: &mut Pass<'_>) {
     for kind in [
         kind::NETWORK_READY,
         kind::ROUTER_READY,
@@ -151,7 +151,7 @@ fn set_all_true(pass: &mut Reconcile<'_>) {
 
 /// The router step. If the external network is unknown or a value of the spec can't be used, the router is only read.
 async fn router(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     network: &NetworkState,
     external: Option<&Lookup<Network>>,
@@ -173,11 +173,7 @@ async fn router(
     external.is_some()
 }
 
-async fn groups(
-    pass: &mut Reconcile<'_>,
-    context: &StepContext<'_>,
-    network: &NetworkState,
-) -> bool {
+async fn groups(pass: &mut Pass<'_>, context: &StepContext<'_>, network: &NetworkState) -> bool {
     let groups = match &context.desired.security {
         Some(desired) => {
             let groups = security_groups::groups(context, desired, &network.ranges()).await;
@@ -194,7 +190,7 @@ async fn groups(
 }
 
 async fn load_balancer_network(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     problems: &[Problem],
 ) -> bool {

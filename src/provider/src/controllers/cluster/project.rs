@@ -7,7 +7,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{desired::DesiredNetwork, network, reconcile::Reconcile, step_context::StepContext};
+use super::{desired::DesiredNetwork, network, pass::Pass, step_context::StepContext};
 use crate::controllers::project_match::{PROJECT_ANNOTATION, recorded};
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use crate::reconcile::{StepError, StepResult};
@@ -18,7 +18,7 @@ use capo_openstack::load_balancer::LoadBalancer;
 /// Returns an error if the annotation says that the cluster's objects are in another project than that of the
 /// credentials. If a Secret was replaced by one of another project, no second network and load balancer may be created
 /// there, and what exists or is absent there says nothing about this cluster.
-pub(crate) fn check_recorded(pass: &Reconcile<'_>, project: &ProjectId) -> StepResult<()> {
+pub(crate) fn check_recorded(pass: &Pass<'_>, project: &ProjectId) -> StepResult<()> {
     match recorded(&pass.object) {
         Some(own) if own != *project => Err(wrong_project(format!(
             "OpenStackCluster {}: the credentials of spec.identityRef belong to project {project}, and the objects of this \
@@ -31,7 +31,7 @@ pub(crate) fn check_recorded(pass: &Reconcile<'_>, project: &ProjectId) -> StepR
 }
 
 /// Records the project of the verified credentials as that of the cluster's objects.
-pub(crate) async fn record(pass: &mut Reconcile<'_>, project: &ProjectId) -> StepResult<()> {
+pub(crate) async fn record(pass: &mut Pass<'_>, project: &ProjectId) -> StepResult<()> {
     if recorded(&pass.object).is_some() {
         return Ok(());
     }
@@ -72,7 +72,7 @@ fn wrong_project(message: String) -> StepError {
 /// in the project of the credentials. Names are not compared, because a cluster of the same name may be in another
 /// project. The result counts until the credentials change.
 pub(crate) async fn verify(
-    pass: &Reconcile<'_>,
+    pass: &Pass<'_>,
     context: &StepContext<'_>,
     balancers: &[LoadBalancer],
 ) -> StepResult<()> {

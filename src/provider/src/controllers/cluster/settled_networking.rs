@@ -7,8 +7,7 @@ use std::{
 };
 
 use super::{
-    cache::CachedCluster, observation::SettledNetworking, reconcile::Reconcile,
-    step_context::StepContext,
+    cache::CachedCluster, observation::SettledNetworking, pass::Pass, step_context::StepContext,
 };
 use capo_core::{Lookup, Priority};
 use capo_openstack::network::ProjectNetworking;
@@ -32,7 +31,7 @@ impl SettledNetworking {
 /// The lists of the project, if enough clusters share them. They are read before the objects of the cluster, so that a
 /// change between the two reads shows as another hash in the next pass.
 pub(crate) async fn lists(
-    pass: &Reconcile<'_>,
+    pass: &Pass<'_>,
     context: &StepContext<'_>,
 ) -> Option<Arc<ProjectNetworking>> {
     let is_of_cloud = |cached: &CachedCluster| cached.is_verified(context.cloud);
@@ -53,7 +52,7 @@ pub(crate) async fn lists(
 }
 
 /// Whether the lists show the same as when a pass found nothing to change.
-pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> bool {
+pub(crate) fn is_unchanged(pass: &Pass<'_>, lists: &ProjectNetworking) -> bool {
     let sync_period = pass.context.settings.sync_period;
     match (&pass.cached.settled_networking, hash(&pass.cached, lists)) {
         (Some(settled), Some(hash)) => {
@@ -64,7 +63,7 @@ pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> b
 }
 
 /// Keeps what the lists show, after a pass that read all of the cluster's networking and changed nothing.
-pub(crate) fn remember(pass: &mut Reconcile<'_>, lists: &ProjectNetworking) {
+pub(crate) fn remember(pass: &mut Pass<'_>, lists: &ProjectNetworking) {
     pass.cached.settled_networking = hash(&pass.cached, lists).map(|hash| SettledNetworking {
         generation: pass.generation(),
         hash,

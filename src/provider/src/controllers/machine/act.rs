@@ -10,8 +10,9 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    FINALIZER, StepError, StepResult, kubernetes_failed, plan,
-    reconcile::{Pass, WATCHED, waiting},
+    FINALIZER, StepError, StepResult, kubernetes_failed,
+    pass::{Pass, WATCHED, waiting},
+    plan,
 };
 use crate::{
     controllers::capi::{self, Machine},

@@ -3,7 +3,7 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::{StepResult, kubernetes_failed, reconcile::Pass};
+use super::{StepResult, kubernetes_failed, pass::Pass};
 use crate::controllers::address_pairs::{
     OF_MACHINE, PortPairs, from_annotation, of_machine, of_ports, of_server, text,
 };

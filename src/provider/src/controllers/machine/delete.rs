@@ -6,8 +6,9 @@ use kube::{
 };
 
 use super::{
-    FINALIZER, StepResult, kubernetes_failed, plan,
-    reconcile::{Pass, waiting},
+    FINALIZER, StepResult, kubernetes_failed,
+    pass::{Pass, waiting},
+    plan,
 };
 use crate::{
     kubernetes::patch::{is_conflict, is_not_found},

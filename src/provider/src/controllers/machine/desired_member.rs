@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
 use super::{
+    pass::Pass,
     plan::{self, GateInputs, OwningMachine},
-    reconcile::Pass,
 };
 use crate::{
     kubernetes::conditions::{self, kind},

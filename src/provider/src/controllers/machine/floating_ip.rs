@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
 
-use super::reconcile::Pass;
+use super::pass::Pass;
 use capo_core::{ConditionState, Lookup, ObjectName, Reason};
 use capo_gate::findings::{Findings, Gate};
 

@@ -1,6 +1,6 @@
 //! The controller of `OpenStackMachine`: the server of one Machine, and this machine's part in the gates.
 //!
-//! A pass ([`reconcile`]) reads the objects around the machine ([`observe`]), publishes the member that the machine
+//! A pass ([`pass`]) reads the objects around the machine ([`observe`]), publishes the member that the machine
 //! needs to the load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`],
 //! [`server_object`]), carries out what the gates decided ([`plan`]) and writes the status ([`status`], [`report`]). It
 //! sends no request to OpenStack, so that a slow cloud does not slow down the passes over machines.
@@ -12,14 +12,14 @@ mod desired_member;
 mod floating_ip;
 mod health;
 mod observe;
+mod pass;
 mod plan;
-mod reconcile;
 mod report;
 mod server_object;
 mod status;
 
 pub(super) use health::MachineHealth;
-pub(super) use reconcile::{ensure_server_may_be_deleted, pass};
+pub(super) use pass::{ensure_server_may_be_deleted, pass};
 
 use crate::{
     kubernetes::conditions::kind,

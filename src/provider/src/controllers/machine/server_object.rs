@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     StepResult, kubernetes_failed,
-    reconcile::{Pass, waiting},
+    pass::{Pass, waiting},
 };
 use crate::{
     controllers::capi::{self, CLUSTER_NAME_LABEL, Machine},

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 
 use super::{
     address_pairs,
-    reconcile::Pass,
+    pass::Pass,
     report::{self, Report},
 };
 use crate::{

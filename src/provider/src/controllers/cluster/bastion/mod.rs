@@ -20,7 +20,7 @@ use self::{
     plan::{BastionInputs, BastionPlan, Desired},
     server_spec::DesiredServer,
 };
-use super::{reconcile::Reconcile, security_groups, step_context::StepContext};
+use super::{pass::Pass, security_groups, step_context::StepContext};
 use crate::{
     kubernetes::conditions::kind::{self, BASTION_READY},
     reconcile::{StepError, StepResult, cluster_names::Role},
@@ -33,7 +33,7 @@ const WATCHED: Duration = Duration::from_mins(1);
 
 /// Makes the bastion match the spec, as far as that is possible without waiting. The cluster counts as provisioned even
 /// if the bastion is missing.
-pub(crate) async fn reconcile(pass: &mut Reconcile<'_>, context: &StepContext<'_>) {
+pub(crate) async fn reconcile(pass: &mut Pass<'_>, context: &StepContext<'_>) {
     let step = Bastion::observe(pass).await;
     let step = match step {
         Ok(bastion) => bastion.act(pass, context).await,
@@ -50,7 +50,7 @@ pub(crate) async fn reconcile(pass: &mut Reconcile<'_>, context: &StepContext<'_
 }
 
 /// Removes the bastion of a cluster that is being deleted.
-pub(crate) async fn remove(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
+pub(crate) async fn remove(pass: &mut Pass<'_>, context: &StepContext<'_>) -> StepResult<()> {
     let mut bastion = Bastion::observe(pass).await?;
     bastion.desired = DesiredState::Off;
     bastion.act(pass, context).await
@@ -73,7 +73,7 @@ enum DesiredState {
 }
 
 impl Bastion {
-    async fn observe(pass: &Reconcile<'_>) -> StepResult<Self> {
+    async fn observe(pass: &Pass<'_>) -> StepResult<Self> {
         let spec = &pass.object.spec;
         let name = server_name(&pass.related.cluster_name);
         let shown = last_status(pass);
@@ -106,7 +106,7 @@ impl Bastion {
         })
     }
 
-    async fn act(&self, pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
+    async fn act(&self, pass: &mut Pass<'_>, context: &StepContext<'_>) -> StepResult<()> {
         let desired = match &self.desired {
             DesiredState::Off => Desired::Off,
             DesiredState::Unknown => Desired::Unknown,
@@ -176,7 +176,7 @@ impl Bastion {
     }
 
     /// Reports a bastion whose server is being replaced. Only the floating IP stays in the status.
-    fn replaced(&self, pass: &mut Reconcile<'_>) {
+    fn replaced(&self, pass: &mut Pass<'_>) {
         pass.cached.bastion = None;
         pass.report.bastion = Lookup::Found(BastionStatus {
             name: Some(self.name.clone()),
@@ -200,11 +200,7 @@ impl Bastion {
     }
 
     /// Removes the bastion's floating IP and security group. The server is gone already.
-    async fn clean_up(
-        &self,
-        pass: &mut Reconcile<'_>,
-        context: &StepContext<'_>,
-    ) -> StepResult<()> {
+    async fn clean_up(&self, pass: &mut Pass<'_>, context: &StepContext<'_>) -> StepResult<()> {
         self.give_back(context).await?;
         let groups = &pass.cached.networking.groups;
         if context.desired.security.is_some() && !groups.is_known() {
@@ -228,7 +224,7 @@ impl Bastion {
     }
 
     /// Brings the server object and the floating IP up to date, and reports the bastion.
-    async fn update(&self, pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
+    async fn update(&self, pass: &mut Pass<'_>, context: &StepContext<'_>) -> StepResult<()> {
         let Some(server) = &self.found else {
             return Ok(());
         };
@@ -258,12 +254,12 @@ impl Bastion {
 }
 
 /// The bastion as it was last read, or as the status shows it.
-pub(crate) fn last_status<'a>(pass: &'a Reconcile<'_>) -> Option<&'a BastionStatus> {
+pub(crate) fn last_status<'a>(pass: &'a Pass<'_>) -> Option<&'a BastionStatus> {
     let seen = pass.cached.bastion.as_ref().map(|seen| &seen.status);
     seen.or(pass.object.status.as_ref()?.bastion.as_ref())
 }
 
-fn desired(pass: &Reconcile<'_>) -> DesiredState {
+fn desired(pass: &Pass<'_>) -> DesiredState {
     let spec = &pass.object.spec;
     let Some(bastion) = spec.bastion.as_ref().filter(|_| is_enabled(spec)) else {
         return DesiredState::Off;

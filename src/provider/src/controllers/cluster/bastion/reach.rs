@@ -7,7 +7,7 @@ use super::{
     floating_ip::{self, DesiredFloatingIp},
     observation::SeenBastion,
 };
-use crate::controllers::cluster::{reconcile::Reconcile, step_context::StepContext};
+use crate::controllers::cluster::{pass::Pass, step_context::StepContext};
 use crate::kubernetes::conditions::kind::BASTION_READY;
 use crate::reconcile::{StepError, StepResult};
 use capo_api::v1beta2::BastionStatus;
@@ -21,7 +21,7 @@ impl Bastion {
     /// Reads the address of a server that runs, and puts the floating IP on it.
     pub(super) async fn reach(
         &self,
-        pass: &mut Reconcile<'_>,
+        pass: &mut Pass<'_>,
         context: &StepContext<'_>,
         instance: &str,
         shown: &mut BastionStatus,
@@ -71,7 +71,7 @@ impl Bastion {
 
 /// The bastion's port in the cluster's network, and its address.
 async fn management_port(
-    pass: &Reconcile<'_>,
+    pass: &Pass<'_>,
     context: &StepContext<'_>,
     instance: &str,
     network: &str,

@@ -12,7 +12,7 @@ use crate::kubernetes::conditions::kind::BASTION_READY;
 use crate::{
     controllers::{
         capi::{CLUSTER_NAME_LABEL, WATCH_FILTER_LABEL},
-        cluster::reconcile::Reconcile,
+        cluster::pass::Pass,
     },
     kubernetes::patch::{is_conflict, is_not_found},
     reconcile::{StepError, StepResult, server_spec::identity_to_set},
@@ -26,7 +26,7 @@ impl Bastion {
     /// Creates the server object.
     pub(super) async fn create(
         &self,
-        pass: &Reconcile<'_>,
+        pass: &Pass<'_>,
         spec: OpenStackServerSpec,
     ) -> StepResult<()> {
         let mut server = OpenStackServer::new(&self.name, spec);
@@ -52,7 +52,7 @@ impl Bastion {
     }
 
     /// Deletes the `OpenStackServer` that was read, and not a later one of the same name.
-    pub(super) async fn delete(&self, pass: &Reconcile<'_>) -> StepResult<()> {
+    pub(super) async fn delete(&self, pass: &Pass<'_>) -> StepResult<()> {
         let servers = pass.context.api::<OpenStackServer>(&pass.name.namespace);
         let params = DeleteParams {
             preconditions: Some(Preconditions {
@@ -74,7 +74,7 @@ impl Bastion {
     /// Updates what may change in the server object: its owner, and the credentials.
     pub(super) async fn update_server_object(
         &self,
-        pass: &Reconcile<'_>,
+        pass: &Pass<'_>,
         server: &OpenStackServer,
     ) -> StepResult<()> {
         let mut patch = serde_json::Map::new();
@@ -111,7 +111,7 @@ impl Bastion {
     }
 }
 
-fn owner_reference(pass: &Reconcile<'_>) -> OwnerReference {
+fn owner_reference(pass: &Pass<'_>) -> OwnerReference {
     OwnerReference {
         api_version: OpenStackCluster::api_version(&()).into_owned(),
         kind: OpenStackCluster::kind(&()).into_owned(),

@@ -20,8 +20,9 @@ use super::{
     act::{gather_facts, look_up_and_verify},
     bastion,
     desired::DesiredCluster,
-    forget, observe, project,
-    reconcile::{Published, Reconcile},
+    forget, observe,
+    pass::{Pass, Published},
+    project,
     step_context::StepContext,
     validate,
 };
@@ -39,7 +40,7 @@ const SOON: Duration = Duration::from_secs(2);
 const MACHINES_PAUSE: Duration = Duration::from_secs(5);
 
 /// Deletes everything that was created for the cluster, once no Machine is left.
-pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
+pub(crate) async fn run(mut pass: Pass<'_>) -> Outcome {
     pass.not_paused();
     let shown = pass.full_name();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
@@ -113,13 +114,13 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
 }
 
 /// Sets Ready to show what the deletion waits for.
-fn deleting(pass: &mut Reconcile<'_>, message: impl Into<String>) {
+fn deleting(pass: &mut Pass<'_>, message: impl Into<String>) {
     pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));
 }
 
 /// Finds out whether the credentials lead to the project of the cluster that is being deleted. The server controller
 /// deletes servers only in that project, and a process that has just started does not know it yet.
-async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, identity: &Identity) {
+async fn verify_project(pass: &mut Pass<'_>, desired: &DesiredCluster, identity: &Identity) {
     let context = pass.step_context(identity, desired, SOON);
     // The plan for the load balancer is not used here: the load balancer is deleted once no Machine is left.
     if let Some(found) = look_up_and_verify(pass, &context).await {
@@ -128,7 +129,7 @@ async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, iden
 }
 
 /// Returns the same error with a pause that grows while the deletion waits for the same thing.
-fn later(pass: &mut Reconcile<'_>, step_error: StepError) -> StepError {
+fn later(pass: &mut Pass<'_>, step_error: StepError) -> StepError {
     match step_error.outcome {
         Outcome::Wait {
             reason, message, ..
@@ -147,7 +148,7 @@ fn later(pass: &mut Reconcile<'_>, step_error: StepError) -> StepError {
     }
 }
 
-async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
+async fn take_down(pass: &mut Pass<'_>, context: &StepContext<'_>) -> StepResult<()> {
     bastion::remove(pass, context).await?;
     let known = pass
         .cached
@@ -167,7 +168,7 @@ async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepR
 }
 
 /// The cluster's machines that still exist. The Machines are read without a cache.
-async fn machines_left(pass: &Reconcile<'_>) -> Result<MachinesLeft, kube::Error> {
+async fn machines_left(pass: &Pass<'_>) -> Result<MachinesLeft, kube::Error> {
     let (namespace, cluster) = (&pass.name.namespace, &pass.related.cluster_name);
     let machines = observe::machines_uncached(pass.context, namespace, cluster, Some(20)).await?;
     let stores = &pass.context.stores;

@@ -5,8 +5,8 @@ pub(crate) mod plan;
 
 use self::plan::{EndpointObjects, HostSource};
 use super::{
-    floating_ip, load_balancer::reconcile as load_balancer_step, machine_floating_ip,
-    reconcile::Reconcile, step_context::StepContext,
+    floating_ip, load_balancer::reconcile as load_balancer_step, machine_floating_ip, pass::Pass,
+    step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::{StepError, StepResult};
@@ -16,7 +16,7 @@ use capo_gate::desired::ClusterFacts;
 /// Determines where clients reach the API server, writes that into the spec, and puts the floating IP in place if one
 /// is needed.
 pub(crate) async fn endpoint(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     facts: &ClusterFacts,
 ) -> StepResult<()> {

@@ -2,16 +2,14 @@
 
 pub(crate) mod plan;
 
-use super::{
-    networking::Scope, observation::RotatingRead, reconcile::Reconcile, step_context::StepContext,
-};
+use super::{networking::Scope, observation::RotatingRead, pass::Pass, step_context::StepContext};
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::ReadAt;
 use crate::reconcile::StepError;
 use capo_core::{FailureClass, Priority, Reason};
 
 /// Reports the zones in which machines may be placed. They are read if their turn has come or if they are too old.
-pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, scope: Scope) {
+pub(crate) async fn zones(pass: &mut Pass<'_>, context: &StepContext<'_>, scope: Scope) {
     // Zones seldom change, so they are read in turn with other parts. While the networking fails, their turn may not
     // come, so that a list that is too old is read again as well.
     let oldest = pass.context.settings.sync_period * 6;
@@ -55,7 +53,7 @@ pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, s
 /// Handles an error of the read. The zones in the status stay. A cluster that is not provisioned yet waits for the
 /// zones, because otherwise its first machines would be placed without them. It does not wait if the credentials may
 /// not list zones at all.
-fn zones_failed(pass: &mut Reconcile<'_>, error: &capo_openstack::Error) {
+fn zones_failed(pass: &mut Pass<'_>, error: &capo_openstack::Error) {
     const DOING: &str = "Listing availability zones for status.failureDomains";
     let note = format!("{DOING}: {error}");
     let events = &pass.context.events;

@@ -10,7 +10,7 @@ use crate::{
         Outcome,
         cluster::{
             desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
-            observation::KnownLoadBalancer, observe, reconcile::Reconcile, report::in_closed_set,
+            observation::KnownLoadBalancer, observe, pass::Pass, report::in_closed_set,
             resolve::Match, step_context::StepContext,
         },
     },
@@ -34,7 +34,7 @@ const CONDITION: &str = kind::API_SERVER_LOAD_BALANCER_READY;
 /// Looks the load balancer up. Returns `None` without a request if the load balancer is known and its worker, which
 /// reads it, found nothing wrong with the load balancer itself.
 pub(crate) async fn look_up(
-    pass: &Reconcile<'_>,
+    pass: &Pass<'_>,
     context: &StepContext<'_>,
 ) -> StepResult<Option<Vec<LoadBalancer>>> {
     let complete = |lb: &KnownLoadBalancer| lb.vip.is_some() && lb.vip_port.is_some();
@@ -54,7 +54,7 @@ pub(crate) async fn look_up(
 /// Decides what to do about the load balancers that were found, and keeps the result of the lookup. `None` means that
 /// no lookup was made.
 pub(crate) fn decide(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     found: Option<Vec<LoadBalancer>>,
 ) -> Option<LoadBalancerPlan> {
@@ -86,7 +86,7 @@ pub(crate) fn decide(
 
 /// Carries out the plan, as far as that is possible without waiting.
 pub(crate) async fn carry_out(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
     plan: LoadBalancerPlan,
@@ -137,7 +137,7 @@ pub(crate) async fn carry_out(
 }
 
 async fn create(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
 ) -> StepResult<()> {
@@ -159,7 +159,7 @@ async fn create(
 }
 
 /// Whether the load balancer's worker has seen a state that the worker can't repair.
-fn needs_another_lookup(pass: &Reconcile<'_>) -> bool {
+fn needs_another_lookup(pass: &Pass<'_>) -> bool {
     let Some(findings) = pass.context.tracker.findings(&pass.name) else {
         return false;
     };
@@ -174,7 +174,7 @@ fn needs_another_lookup(pass: &Reconcile<'_>) -> bool {
         })
 }
 
-async fn is_safe_to_delete(pass: &Reconcile<'_>) -> StepResult<bool> {
+async fn is_safe_to_delete(pass: &Pass<'_>) -> StepResult<bool> {
     observe::is_safe_to_delete(
         pass.context,
         &pass.name.namespace,
@@ -198,7 +198,7 @@ fn broken(name: &str, id: &LoadBalancerId) -> StepError {
 }
 
 async fn replace(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     id: &LoadBalancerId,
 ) -> StepResult<()> {
@@ -225,7 +225,7 @@ async fn replace(
 
 /// Returns the address of the floating IP on the load balancer, after putting it there if necessary.
 pub(crate) async fn floating_ip(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     external: &NetworkId,
     balancer: &KnownLoadBalancer,
@@ -253,11 +253,7 @@ pub(crate) async fn floating_ip(
 
 /// Sets the condition of the load balancer. A step that failed in this pass takes precedence over what the worker
 /// found.
-pub(crate) fn report_condition(
-    pass: &mut Reconcile<'_>,
-    findings: Option<&Findings>,
-    pause: Duration,
-) {
+pub(crate) fn report_condition(pass: &mut Pass<'_>, findings: Option<&Findings>, pause: Duration) {
     if let Some(own) = pass.report.condition(CONDITION).cloned() {
         if pass.object.spec.control_plane_endpoint.is_none() {
             pass.report
@@ -300,11 +296,7 @@ pub(crate) fn report_condition(
 
 /// Waits until the worker has seen the load balancer as this generation specifies it; until then the generation does
 /// not count as observed. The worker enqueues the cluster at that point.
-pub(crate) fn await_generation(
-    pass: &mut Reconcile<'_>,
-    findings: Option<&Findings>,
-    pause: Duration,
-) {
+pub(crate) fn await_generation(pass: &mut Pass<'_>, findings: Option<&Findings>, pause: Duration) {
     let generation = Some(pass.generation());
     let status = pass.object.status.as_ref();
     let is_observed = status.and_then(|status| status.observed_generation) == generation;

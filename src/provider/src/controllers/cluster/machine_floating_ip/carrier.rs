@@ -8,7 +8,7 @@ use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use crate::{
     controllers::{
         capi::{self, Machine},
-        cluster::reconcile::Reconcile,
+        cluster::pass::Pass,
     },
     reconcile::deletion_hooks,
 };
@@ -28,7 +28,7 @@ pub(crate) struct Carriers {
 }
 
 /// Collects the control-plane machines with these names.
-pub(crate) fn carriers(pass: &Reconcile<'_>, machines: &[ObjectName]) -> Carriers {
+pub(crate) fn carriers(pass: &Pass<'_>, machines: &[ObjectName]) -> Carriers {
     let mut carriers = Carriers::default();
     for name in machines {
         let Some((carrier, awaits_release)) = carrier(pass, name) else {
@@ -46,7 +46,7 @@ pub(crate) fn carriers(pass: &Reconcile<'_>, machines: &[ObjectName]) -> Carrier
 }
 
 /// A control-plane machine, and whether its deletion waits for its release.
-fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
+fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
     let stores = &pass.context.stores;
     let within = &name.namespace;
     let object = stores

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::proof::{Proof, ProofRequest};
-use crate::controllers::cluster::reconcile::Reconcile;
+use crate::controllers::cluster::pass::Pass;
 use capo_core::Lookup;
 use capo_gate::{
     ReleaseInputs, carrier_findings,
@@ -19,7 +19,7 @@ use capo_gate::{
 /// Starts requests through the endpoint for the machine that is released next, if it is time for that. Returns what is
 /// known of them.
 pub(super) fn prove_next(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     facts: &ClusterFacts,
     inputs: &ReleaseInputs<'_>,
     carriers: &[Carrier],
@@ -47,7 +47,7 @@ pub(super) fn prove_next(
 
 /// The requests for the release of the machine `leaving`; `None` while the endpoint is not known.
 fn proof_request(
-    pass: &Reconcile<'_>,
+    pass: &Pass<'_>,
     facts: &ClusterFacts,
     leaving: &Carrier,
     carriers: &[Carrier],
@@ -69,11 +69,7 @@ fn proof_request(
 }
 
 /// Decides on the gates of every control-plane machine and keeps them.
-pub(super) fn decide_gates(
-    pass: &mut Reconcile<'_>,
-    inputs: &ReleaseInputs<'_>,
-    carriers: &[Carrier],
-) {
+pub(super) fn decide_gates(pass: &mut Pass<'_>, inputs: &ReleaseInputs<'_>, carriers: &[Carrier]) {
     let none = BTreeMap::new();
     let gates = &pass.cached.carriers.gates;
     let before = gates.found().map_or(&none, |gates| &gates.machines);
@@ -92,7 +88,7 @@ pub(super) fn decide_gates(
 }
 
 /// Keeps the gates. If they changed, the machines are enqueued.
-pub(super) fn set_gates(pass: &mut Reconcile<'_>, gates: Lookup<Arc<Findings>>) {
+pub(super) fn set_gates(pass: &mut Pass<'_>, gates: Lookup<Arc<Findings>>) {
     let machines =
         |gates: &Lookup<Arc<Findings>>| gates.found().map(|gates| gates.machines.clone());
     let before = &pass.cached.carriers.gates;

@@ -17,7 +17,7 @@ use self::{
 };
 use super::{
     floating_ip::{self as floating_ips, Purpose},
-    reconcile::Reconcile,
+    pass::Pass,
     step_context::StepContext,
 };
 use crate::controllers::Outcome;
@@ -45,7 +45,7 @@ const WATCHED: Duration = Duration::from_mins(1);
 
 /// Puts the floating IP `fip` on a control-plane machine, or moves it, and decides on the gates of the machines.
 pub(crate) async fn reconcile(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     facts: &ClusterFacts,
     fip: FloatingIp,
@@ -106,7 +106,7 @@ pub(crate) async fn reconcile(
 /// The floating IP of this project to whose address the endpoint's host refers, directly or by a DNS name. `None` means
 /// that the user manages the endpoint.
 pub(crate) async fn of_endpoint(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     host: &str,
 ) -> StepResult<Option<FloatingIp>> {
@@ -166,7 +166,7 @@ pub(crate) async fn of_endpoint(
 /// Determines what has the floating IP. `None` means that this can't be decided yet: the floating IP is on a port of
 /// this cluster, no known server has that port, and the server of a machine is not known.
 async fn holder(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     fip: &FloatingIp,
     carriers: &[Carrier],
@@ -194,7 +194,7 @@ async fn holder(
 }
 
 async fn owner_of(
-    pass: &Reconcile<'_>,
+    pass: &Pass<'_>,
     context: &StepContext<'_>,
     port: &PortId,
     carriers: &[Carrier],
@@ -221,7 +221,7 @@ async fn owner_of(
 
 /// Puts the floating IP on the port that a server has in the cluster's network.
 async fn associate_with(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     fip: &FloatingIp,
     machine: &ObjectName,
@@ -284,7 +284,7 @@ async fn associate_with(
 
 /// Whether a floating IP that an earlier pass read is still on the same port, or still on none.
 async fn is_still_there(
-    pass: &mut Reconcile<'_>,
+    pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     fip: &FloatingIp,
 ) -> StepResult<bool> {

@@ -45,7 +45,7 @@ use capo_gate::desired::ClusterFacts;
 use capo_openstack::Cloud;
 
 /// One pass over one `OpenStackCluster`.
-pub(crate) struct Reconcile<'a> {
+pub(crate) struct Pass<'a> {
     /// The state that all passes share.
     pub context: &'a Context,
     /// The object as it was last read or written.
@@ -66,7 +66,7 @@ pub(crate) struct Reconcile<'a> {
     optional_outcomes: Vec<Outcome>,
 }
 
-impl<'a> Reconcile<'a> {
+impl<'a> Pass<'a> {
     /// Begins a pass.
     pub(crate) fn new(
         context: &'a Context,
