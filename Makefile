@@ -12,8 +12,9 @@ MDBOOK := $(CACHE)/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 CARGO_MUTANTS_VERSION := 27.1.0
 CARGO_MUTANTS := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 
-# The plain rolling update, one whose second new member stays PENDING, and a control: without the gate a rollout loses requests.
-SHORT_ROLLOUTS := scenarios::plain::three_machines_are_replaced scenarios::held::a_pending_member_holds_the_rollout \
+# The plain rolling update through a real HAProxy, one whose second new member stays PENDING, and a control: without the gate a
+# rollout loses requests.
+SHORT_ROLLOUTS := scenarios::plain::three_machines_behind_haproxy_are_replaced scenarios::held::a_pending_member_holds_the_rollout \
 	scenarios::controls::members_that_are_removed_late_lose_requests
 
 # CAPO makes, capo-rs takes over and gives back one of each: with a load balancer, with a bastion, without a load balancer.
