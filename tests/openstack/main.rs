@@ -6,6 +6,8 @@
     reason = "a test's helper fails the test"
 )]
 
+mod haproxy;
+
 use std::{path::PathBuf, process::Stdio};
 
 use contract::{Access, CloudUnderTest, Kind, Pushes, ServerState};
@@ -28,10 +30,12 @@ struct RealOpenStack {
     password: String,
 }
 
+/// A variable that `tests/openstack/run.sh` sets.
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run make test-openstack"))
+}
+
 async fn real() -> RealOpenStack {
-    let variable = |name: &str| {
-        std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run make test-openstack"))
-    };
     let cloud = RealOpenStack {
         root: variable("OPENSTACK_ENV_ROOT").into(),
         auth_url: variable("OPENSTACK_ENV_AUTH_URL"),

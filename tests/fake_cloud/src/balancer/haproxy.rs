@@ -193,8 +193,8 @@ impl Socket {
     }
 }
 
-/// The configuration that Octavia's templates give these listeners.
-fn configuration(folder: &Path, addresses: &[IpAddr], listeners: &[AppliedListener]) -> String {
+/// The configuration that Octavia's templates give these listeners. `folder` has the states of the servers.
+pub fn configuration(folder: &Path, addresses: &[IpAddr], listeners: &[AppliedListener]) -> String {
     let mut text = format!(
         "global\n    no log\n    server-state-file {}\n\ndefaults\n    no log\n    retries 3\n    option redispatch\n",
         folder.join("servers-state").display()
@@ -280,15 +280,27 @@ fn checks(member: &AppliedMember, monitor: &AppliedMonitor) -> String {
     } else {
         ""
     };
-    let (address, port) = &member.check;
-    let target = target(member, address, *port);
-    let (address, port) = target.rsplit_once(':').unwrap_or_default();
-    format!(
-        " check{tls} inter {}s fall {} rise {} addr {address} port {port}",
+    let mut text = format!(
+        " check{tls} inter {}s fall {} rise {}",
         monitor.delay.max(1),
         monitor.fall.max(1),
         monitor.rise.max(1)
-    )
+    );
+    let (address, port) = &member.check;
+    let checked = target(member, address, *port);
+    let carried = target(member, &member.address, member.port);
+    if let (Some((address, port)), Some((own_address, own_port))) =
+        (checked.rsplit_once(':'), carried.rsplit_once(':'))
+    {
+        // Writing to a String can't fail.
+        if address != own_address {
+            let _ = write!(text, " addr {address}");
+        }
+        if port != own_port {
+            let _ = write!(text, " port {port}");
+        }
+    }
+    text
 }
 
 /// The address to which HAProxy connects.

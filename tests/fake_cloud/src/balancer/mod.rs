@@ -6,7 +6,7 @@
 mod check;
 mod checks;
 mod front;
-mod haproxy;
+pub mod haproxy;
 mod pick;
 
 use std::{
