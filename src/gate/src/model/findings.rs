@@ -180,14 +180,6 @@ impl Gate {
         }
     }
 
-    /// A gate that holds nothing, because the operator bypasses it.
-    pub fn bypassed(message: impl Into<String>) -> Self {
-        Self {
-            state: GateState::Bypassed,
-            ..Self::open(Reason::OperatorBypass, message)
-        }
-    }
-
     /// A gate that holds the machine.
     pub fn held(reason: Reason, message: impl Into<String>, since: Timestamp) -> Self {
         Self {

@@ -145,6 +145,23 @@ fn one_machine_is_released_at_a_time() {
 }
 
 #[test]
+fn a_hold_lasts_since_it_began() {
+    let nowhere = Holder::Free;
+    let carriers = [leaving("a"), carrier("b")];
+    let findings = |before: &BTreeMap<_, _>, second| {
+        let now = Timestamp::from_second(second).unwrap();
+        carrier_findings(&inputs(&nowhere, None), &carriers, before, now)
+    };
+    let first = findings(&BTreeMap::new(), 5);
+    for found in [&first, &findings(&first, 9)] {
+        let gate = &found[&name("a")].release;
+        assert!(gate.is_held());
+        assert_eq!(gate.since, Timestamp::from_second(5).ok());
+    }
+    assert_eq!(first[&name("b")].release.since, None);
+}
+
+#[test]
 fn a_machine_that_the_rules_do_not_decide_on_does_not_hold_up_those_behind_it() {
     let behind = Carrier {
         deletion: CarrierDeletion::Since(Timestamp::from_second(9).unwrap()),

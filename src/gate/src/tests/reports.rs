@@ -7,13 +7,16 @@ use crate::{
         attempts::Refusal,
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::Deletion,
+        desired::{Deletion, ServerState},
         evidence::{Lack, Others},
         findings::{Findings, MachineFinding, MemberFinding},
         member::{Class, JOINING, Owner},
         state::State,
     },
-    report::{member_messages::member_class, report},
+    report::{
+        member_messages::{foreign, machines_in, member_class, others, refusals},
+        report,
+    },
     tests::{
         pair::{STEP, UNHOOKED, ago, lose, machine, member, state, weigh},
         world::machine_name,
@@ -360,4 +363,109 @@ fn a_held_release_names_the_way_out_except_during_a_pause() {
     };
     assert!(text(GateCause::Draining).contains("bypass until="));
     assert!(!text(GateCause::Paused).contains("bypass until="));
+}
+
+#[test]
+fn the_cluster_names_the_machines_whose_members_are_meant() {
+    let (mut state, _) = state();
+    let is_active = "Its member on port 8132 is ACTIVE";
+    let text = machines_in(&state, 8132, Class::Active);
+    assert_eq!(text, format!("cp-1, cp-2: {is_active}"));
+    assert_eq!(machines_in(&state, 1, Class::Active), "");
+    member(&mut state, 1, 1).provisioning = ProvisioningStatus::Error;
+    let text = machines_in(&state, 8132, Class::Active);
+    assert_eq!(text, format!("cp-2: {is_active}"));
+    let text = machines_in(&state, 8132, Class::Error);
+    let in_error = "Its member on port 8132 is in ERROR; capo-rs repairs it";
+    assert_eq!(text, format!("cp-1: {in_error}"));
+
+    // A member of another name at a machine's address is described.
+    machine(&mut state, 2).slots[1].foreign = Some(0);
+    let text = machines_in(&state, 8132, Class::Foreign);
+    let described = foreign(&state, &state.machines[&machine_name(2)], 8132);
+    assert_eq!(text, format!("cp-2: {described}"));
+    let text = machines_in(&state, 8132, Class::Error);
+    assert_eq!(text, format!("cp-1: {in_error}"));
+}
+
+#[test]
+fn what_octavia_refuses_is_quoted_for_the_machine_and_the_port() {
+    let (mut state, now) = state();
+    let refusal = |message: &str| Refusal {
+        class: FailureClass::Quota,
+        message: message.to_owned(),
+        since: now.instant,
+    };
+    machine(&mut state, 1).slots[1].refusal = Some(refusal("too many"));
+    machine(&mut state, 2).slots[1].refusal = Some(refusal("far too many"));
+    let text = |machine: Option<u8>, port| {
+        let name = machine.map(machine_name);
+        refusals(&state, name.as_ref(), port)
+    };
+    let refused = "Octavia did not create the member: ";
+    for (machine, quoted) in [
+        (None, "cp-1 on port 8132: too many"),
+        (Some(1), "cp-1 on port 8132: too many"),
+        (Some(2), "cp-2 on port 8132: far too many"),
+    ] {
+        assert_eq!(text(machine, 8132), format!("{refused}{quoted}"));
+    }
+    assert_eq!(text(None, 6443), refused);
+}
+
+#[test]
+fn a_held_release_says_of_each_other_machine_why_it_does_not_serve() {
+    let text = |change: Change| {
+        let (mut state, now) = state();
+        state.last_step = Some(now);
+        change(&mut state, &now);
+        others(&state, &machine_name(1), 8132)
+    };
+    let cases: [(Change, &str); 9] = [
+        (|_, _| (), "its member has been ONLINE for long enough"),
+        (
+            |state, _| machine(state, 2).want.server.read_at = None,
+            "its server is being read again",
+        ),
+        (
+            |state, _| member(state, 2, 1).detail = None,
+            "its member's weight is being read",
+        ),
+        (
+            |state, _| machine(state, 2).slots[1].member = None,
+            "it has no member",
+        ),
+        (
+            |state, _| member(state, 2, 1).provisioning = ProvisioningStatus::Error,
+            "its member is not ACTIVE",
+        ),
+        (
+            |state, _| weigh(state, 2, 1, 1, false),
+            "its member is disabled",
+        ),
+        (
+            |state, _| weigh(state, 2, 1, 0, true),
+            "its member has weight 0",
+        ),
+        (
+            |state, _| machine(state, 2).want.deletion = UNHOOKED,
+            "its Machine is being deleted",
+        ),
+        (
+            |state, _| machine(state, 2).want.server.state = ServerState::Shutoff,
+            "its server is not ACTIVE",
+        ),
+    ];
+    for (change, why) in cases {
+        let expected = format!("No other member is known to serve port 8132 (cp-2: {why})");
+        assert_eq!(text(change), expected);
+    }
+    let alone = text(|state, _| {
+        state.machines.remove(&machine_name(2));
+    });
+    assert_eq!(alone, "It is the only member of port 8132");
+    assert_eq!(text(|state, _| state.last_step = None), "");
+    let (mut state, now) = state();
+    state.last_step = Some(now);
+    assert_eq!(others(&state, &machine_name(1), 1), "");
 }

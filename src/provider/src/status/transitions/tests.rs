@@ -102,7 +102,10 @@ fn a_gate_has_an_event_when_it_changes_and_when_a_wait_becomes_a_problem() {
     assert_eq!(event.reason, Reason::GateHeld);
     assert_eq!(event.note, "admission: A member is in ERROR.");
     assert_eq!(reasons(Some(&trouble), &at(open())), [Reason::GateOpened]);
-    let bypassed = at(Gate::bypassed("bypassed until then"));
+    let bypassed = at(Gate {
+        state: GateState::Bypassed,
+        ..Gate::open(Reason::OperatorBypass, "bypassed until then")
+    });
     assert_eq!(reasons(Some(&trouble), &bypassed), [Reason::GateBypassed]);
     assert_eq!(reasons(Some(&bypassed), &bypassed), []);
     assert_eq!(reasons(None, &at(open())), []);

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::*;
-use capo_core::ConditionState;
+use capo_core::{ConditionState, GateState};
 
 fn open() -> Gate {
     Gate::open(Reason::MembersActive, "")
@@ -12,11 +12,18 @@ fn held() -> Gate {
     Gate::held(Reason::MemberPending, message, Timestamp::UNIX_EPOCH)
 }
 
+fn bypassed() -> Gate {
+    Gate {
+        state: GateState::Bypassed,
+        ..Gate::open(Reason::OperatorBypass, "")
+    }
+}
+
 /// Gates of every kind, and whether each is open.
 fn gates() -> [(Gate, bool); 4] {
     [
         (open(), true),
-        (Gate::bypassed(""), true),
+        (bypassed(), true),
         (held(), false),
         (Gate::NOT_ASKED, false),
     ]
