@@ -2,7 +2,7 @@
 //! ages, so that they do not change while nothing else changes.
 
 pub(crate) mod member_messages;
-mod messages;
+pub(crate) mod messages;
 
 use std::time::Duration;
 

@@ -11,10 +11,12 @@ use crate::{
         evidence::{Lack, Others},
         findings::{Findings, MachineFinding, MemberFinding},
         member::{Class, JOINING, Owner},
+        part::PartKind,
         state::State,
     },
     report::{
         member_messages::{foreign, machines_in, member_class, others, refusals},
+        messages::{cause, delay},
         report,
     },
     tests::{
@@ -468,4 +470,66 @@ fn a_held_release_says_of_each_other_machine_why_it_does_not_serve() {
     let (mut state, now) = state();
     state.last_step = Some(now);
     assert_eq!(others(&state, &machine_name(1), 1), "");
+}
+
+#[test]
+fn the_cluster_says_how_long_members_have_been_pending() {
+    let (mut state, _) = state();
+    let far_longer = "; members have been PENDING for far longer than Octavia usually takes";
+    let stuck = "; members are stuck in a PENDING status";
+    for (alerted, is_stuck, expected) in [
+        (0, 0, ""),
+        (1, 0, far_longer),
+        (2, 0, far_longer),
+        (1, 1, stuck),
+        (2, 2, stuck),
+    ] {
+        (state.summary.alerted, state.summary.stuck) = (alerted, is_stuck);
+        assert_eq!(delay(&state), expected, "{alerted} {is_stuck}");
+    }
+}
+
+#[test]
+fn a_cause_names_what_it_is_about() {
+    let (mut state, now) = state();
+    state.ports[1].refusal = Some(Refusal {
+        class: FailureClass::Quota,
+        message: "too many".to_owned(),
+        since: now.instant,
+    });
+    let name = machine_name(1);
+    let text = |state: &State, found| {
+        let machine = &state.machines[&name];
+        cause(state, Some((&name, machine)), found)
+    };
+    let missing = |port| GateCause::PartMissing(port, PartKind::Pool);
+    assert_eq!(
+        text(&state, missing(8132)),
+        "The pool of port 8132 does not exist yet: too many"
+    );
+    assert_eq!(
+        text(&state, missing(6443)),
+        "The pool of port 6443 does not exist yet"
+    );
+    // Only a member of another name is described; the class says enough of the machine's own one.
+    machine(&mut state, 1).slots[1].foreign = Some(0);
+    let described = foreign(&state, &state.machines[&name], 8132);
+    let of_class = |class| text(&state, GateCause::Member(8132, class));
+    assert_eq!(of_class(Class::Foreign), described);
+    assert_eq!(of_class(Class::Active), "Its member on port 8132 is ACTIVE");
+
+    assert_eq!(
+        text(&state, GateCause::Ambiguous),
+        "In the load balancer two objects have the same name; nothing is written"
+    );
+    state.ports[1].ambiguous = Some("two pools are called p".to_owned());
+    assert_eq!(
+        text(&state, GateCause::Ambiguous),
+        "In the load balancer two pools are called p; nothing is written"
+    );
+    state.claimed_by = Some(machine_name(9));
+    assert_eq!(
+        text(&state, GateCause::Ambiguous),
+        "OpenStackCluster n/cp-9 claims the same load balancer; nothing is written"
+    );
 }
