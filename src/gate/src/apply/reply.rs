@@ -10,7 +10,14 @@ use crate::model::{
 /// What a reply shows.
 pub(crate) enum Shown {
     Counts,
-    Fails { reached: bool, text: String },
+    /// The leaving machine itself has answered: its clients are served, and the load balancer still sends it new ones.
+    Own {
+        text: String,
+    },
+    Fails {
+        reached: bool,
+        text: String,
+    },
 }
 
 impl Shown {
@@ -24,9 +31,10 @@ impl Shown {
                 } else if !answer.is_served() {
                     format!("the answer was {}: {}", answer.status, answer.body)
                 } else if let Some(own) = answer.given_by(leaving) {
-                    format!(
+                    let text = format!(
                         "the answer came from this machine itself (its serving certificate names {own}), so it still gets new connections"
-                    )
+                    );
+                    return Self::Own { text };
                 } else {
                     return Self::Counts;
                 };
@@ -44,7 +52,10 @@ impl Shown {
 
     /// Whether any server answered, the right one or not.
     fn is_reached(&self) -> bool {
-        matches!(self, Self::Counts | Self::Fails { reached: true, .. })
+        matches!(
+            self,
+            Self::Counts | Self::Own { .. } | Self::Fails { reached: true, .. }
+        )
     }
 
     /// Counts the reply in the series of requests to a port.
@@ -54,6 +65,13 @@ impl Shown {
             Self::Counts => {
                 port.answers = port.answers.saturating_add(1);
                 port.failures = 0;
+            }
+            // HAProxy loads a change a moment after Octavia shows it as ACTIVE. No client fails meanwhile, so only the time of
+            // the proof ends this.
+            Self::Own { text } => {
+                port.answers = 0;
+                port.failures = 0;
+                port.failure = Some(format!("{}: {text}", port.last_request));
             }
             Self::Fails { text, .. } => {
                 port.answers = 0;

@@ -86,6 +86,22 @@ fn a_weight_that_octavia_has_not_applied_is_caught() {
     assert!(gone(&world, 1));
 }
 
+/// HAProxy loads a new configuration a moment after Octavia shows it as ACTIVE.
+#[test]
+fn a_drain_that_reaches_clients_a_moment_after_it_is_shown_needs_one_attempt() {
+    let mut world = world(2);
+    world.delete(&machine_name(1));
+    run_until(&mut world, |world| world.tally.drains == 1);
+    world.endpoint = AtEndpoint::Unchanged;
+    run_until(&mut world, |world| stage(world) == Stage::Proving);
+    world.run(seconds(3));
+    assert_eq!(stage(&world), Stage::Proving, "{}", message(&world));
+    world.endpoint = AtEndpoint::LoadBalancer;
+    world.run(seconds(30));
+    assert!(gone(&world, 1), "{}", message(&world));
+    assert_eq!((world.tally.drains, world.tally.restores), (1, 0));
+}
+
 /// Octavia answers a PUT at once and shows the new weight at once. New connections are kept away only when its operation has
 /// ended.
 #[test]
