@@ -75,7 +75,7 @@ fn an_answer_of_an_api_server_counts_unless_the_leaving_machine_gave_it() {
         (Round::Drained, &[own, other], true),
     ] {
         let (state, port) = after(round, &answer(200, named));
-        // Whoever answers, no client fails.
+        // No client fails in any of these cases, so no failure is counted.
         let expected = if counts { 2 } else { 0 };
         assert_eq!(
             (port.answers, port.failures),
