@@ -15,7 +15,7 @@ use crate::{
 /// Situation 7: another program deletes the load balancer. It is created again at the same address with every member; meanwhile no
 /// machine goes, not even one that is deleted by hand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deleted_load_balancer_is_made_again() {
+async fn a_deleted_load_balancer_is_created_again() {
     let (rollout, proof) = complete(RolloutOptions {
         name: "balancer-lost",
         ..RolloutOptions::default()
