@@ -179,51 +179,40 @@ at_least() { # at_least <program> <flag that prints its version> <oldest version
   [ -n "$version" ] && [ "$(printf '%s\n' "$3" "$version" | sort -V | head -n 1)" = "$3" ]
 }
 
-fetch_prometheus() {
-  local target=$cache/prometheus-$prometheus_at_least-$(platform) work
-  [ -x "$target/prometheus" ] && return 0
-  command -v prometheus >/dev/null && at_least prometheus --version $prometheus_at_least && command -v promtool >/dev/null && return 0
+# fetch_debian <program> <flag that prints its version> <oldest version>: Debian's package, unless the PATH has a program that is new
+# enough. download_<program> leaves packages in the current folder, and keep_<program> moves what is needed of the unpacked ones.
+fetch_debian() {
+  local program=$1 flag=$2 oldest=$3 target work package
+  target=$cache/$program-$oldest-$(platform)
+  [ -x "$target/$program" ] && return 0
+  command -v "$program" >/dev/null && at_least "$program" "$flag" "$oldest" && { [ "$program" != prometheus ] || command -v promtool >/dev/null; } && return 0
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
-    die "there is no prometheus $prometheus_at_least or later on the PATH, and no apt to fetch Debian's: install Prometheus with promtool"
+    die "there is no $program $oldest or later on the PATH, and no apt to fetch Debian's: install it (Prometheus with promtool)"
   mkdir -p "$target"
   (
     flock 9
-    [ -x "$target/prometheus" ] && exit 0
-    work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
-    cd "$work"
-    apt-get download -qq prometheus >/dev/null 2>&1 || { apt-get update -qq && apt-get download -qq prometheus; } ||
-      die "apt-get download prometheus fails: run apt-get update as root, or put prometheus and promtool $prometheus_at_least or later on the PATH"
-    dpkg-deb -x prometheus_*.deb .
-    PATH=$work/usr/bin:$PATH at_least "$work/usr/bin/prometheus" --version $prometheus_at_least || die "the prometheus of this Debian is older than $prometheus_at_least"
-    mv usr/bin/promtool usr/bin/prometheus "$target/"
-  ) 9>"$target/.lock"
-}
-
-fetch_haproxy() {
-  local target=$cache/haproxy-$haproxy_at_least-$(platform) work package
-  [ -x "$target/haproxy" ] && return 0
-  command -v haproxy >/dev/null && at_least haproxy -v $haproxy_at_least && return 0
-  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
-    die "there is no haproxy $haproxy_at_least or later on the PATH, and no apt to fetch Debian's: install HAProxy"
-  mkdir -p "$target"
-  (
-    flock 9
-    [ -x "$target/haproxy" ] && exit 0
+    [ -x "$target/$program" ] && exit 0
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     cd "$work"
     mkdir partial
-    # HAProxy and what it depends on that is not installed. Nothing is installed, so that no service starts.
-    download() { apt-get install -qq -y --no-install-recommends --download-only -o Debug::NoLocking=true -o Dir::Cache::archives="$work" haproxy; }
-    download >/dev/null 2>&1 || { apt-get update -qq && download >&2; } ||
-      die "apt-get install --download-only haproxy fails: run apt-get update as root, or put haproxy $haproxy_at_least or later on the PATH"
+    "download_$program" >/dev/null 2>&1 || { apt-get update -qq && "download_$program" >&2; } ||
+      die "apt-get can't download $program: run apt-get update as root, or put $program $oldest or later on the PATH (Prometheus with promtool)"
     for package in *.deb; do dpkg-deb -x "$package" .; done
-    mkdir -p "$target/lib"
-    find usr/lib -name '*.so*' -exec cp -P {} "$target/lib/" \;
-    LD_LIBRARY_PATH=$target/lib at_least "$work/usr/sbin/haproxy" -v $haproxy_at_least || die "the haproxy of this Debian is older than $haproxy_at_least"
-    mv usr/sbin/haproxy "$target/"
+    "keep_$program" "$target"
+    LD_LIBRARY_PATH=$target/lib at_least "$target/$program" "$flag" "$oldest" || { rm "$target/$program"; die "the $program of this Debian is older than $oldest"; }
   ) 9>"$target/.lock"
+}
+
+download_prometheus() { apt-get download -qq prometheus; }
+keep_prometheus() { mv usr/bin/promtool usr/bin/prometheus "$1/"; }
+
+# HAProxy and what it depends on that is not installed. Nothing is installed, so that no service starts.
+download_haproxy() { apt-get install -qq -y --no-install-recommends --download-only -o Debug::NoLocking=true -o Dir::Cache::archives="$PWD" haproxy; }
+keep_haproxy() {
+  mkdir -p "$1/lib"
+  find usr/lib -name '*.so*' -exec cp -P {} "$1/lib/" \;
+  mv usr/sbin/haproxy "$1/"
 }
 
 fetch_grafana() {
@@ -247,8 +236,8 @@ fetch_grafana() {
 
 for program in "$@"; do
   case $program in
-    prometheus) fetch_prometheus ;;
-    haproxy) fetch_haproxy ;;
+    prometheus) fetch_debian prometheus --version $prometheus_at_least ;;
+    haproxy) fetch_debian haproxy -v $haproxy_at_least ;;
     grafana) fetch_grafana ;;
     etcd) build etcd etcd go.etcd.io/etcd/server/v3 go.etcd.io/etcd/server/v3 ;;
     kube-apiserver | kube-controller-manager | kubectl) build_kubernetes "$program" ;;

@@ -42,6 +42,7 @@ mod reports;
 mod requests;
 mod rules;
 mod schedule;
+mod sentences;
 mod serving;
 mod stories;
 mod tables;
