@@ -71,6 +71,7 @@ impl Shown {
             Self::Own { text } => {
                 port.answers = 0;
                 port.failures = 0;
+                port.is_contradicted = true;
                 port.failure = Some(format!("{}: {text}", port.last_request));
             }
             Self::Fails { text, .. } => {

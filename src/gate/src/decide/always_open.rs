@@ -4,6 +4,7 @@ use crate::{
     decide::serving,
     model::{
         clock::Now,
+        decision::{GateCause, GateDecision},
         desired::{Health, ServerState},
         evidence::{Certainty, Serving},
         machine::{Machine, Slot},
@@ -100,8 +101,9 @@ pub(crate) fn server_down(state: &State, machine: &Machine, now: &Now) -> Certai
 }
 
 /// Whether the machine demonstrably does not serve although its server is ACTIVE: Cluster API finds its API server
-/// unhealthy, and on every port a health monitor has found its member down for long, or there is no member. Its removal
-/// takes nothing away from clients.
+/// unhealthy, and on every port a health monitor has found its member down for long. Its removal takes nothing away from
+/// clients. A member that is absent or out of service shows nothing, because that may be the work of a release that began after
+/// the API server had recovered; only a gate that this rule has opened stays open when the members are deleted.
 pub(crate) fn does_not_serve(state: &State, machine: &Machine, now: &Now) -> Certainty {
     let is_dead = machine.want.server.state == ServerState::Active
         && serving::is_unhealthy(machine)
@@ -109,13 +111,16 @@ pub(crate) fn does_not_serve(state: &State, machine: &Machine, now: &Now) -> Cer
     if !is_dead {
         return Certainty::No;
     }
+    let is_open = machine.gates.release == GateDecision::Open(GateCause::DoesNotServe);
     let is_out = |(slot, port): (&Slot, &Port)| match slot.member {
         Some(index) => {
             let member = port.members.get(index);
+            let member =
+                member.filter(|member| member.gets_connections(state.provider) != Some(false));
             State::monitor_is_usable(port)
                 && member.is_some_and(|member| member.down.spans(state.online_span()))
         }
-        None => slot.absent_reads >= 2,
+        None => is_open,
     };
     let is_out_everywhere = machine.slots.iter().zip(&state.ports).all(is_out);
     if is_out_everywhere && serving::server_is_recent(machine, now) {

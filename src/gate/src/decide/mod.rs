@@ -195,6 +195,7 @@ fn conclude(
         {
             // No requests were made through the endpoint during the pause, so it has to answer again.
             machine.stage = Stage::Confirming;
+            machine.proven = None;
         }
         machine.was_open |= evaluation.admission.is_open();
         let gates = &mut machine.gates;

@@ -6,6 +6,7 @@ use crate::model::{
     clock::Now,
     evidence::Others,
     machine::{Machine, Stage},
+    member::Member,
     proof::{PortProof, Proof, ProofOutcome, Reach, Round},
     state::State,
 };
@@ -13,6 +14,11 @@ use capo_core::ObjectName;
 
 /// How many requests in a row may fail. While they fail, requests of clients fail as well.
 const FAILURES: u32 = 3;
+/// An answer of the leaving machine shows that the change has not reached the data path, at least not yet. From then on this many
+/// times as many answers in a row are needed.
+const CONTRADICTED: u32 = 3;
+/// The age from which the answers without the machine's members are asked for again, if the hook is still there.
+pub(crate) const PROOF_AGE: Duration = Duration::from_secs(30);
 /// How long other machines must serve, and nothing must answer through the endpoint, without interruption, before a machine
 /// may be released without a proof.
 pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
@@ -21,6 +27,7 @@ pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
 /// drain has shown.
 pub(crate) fn keep(state: &mut State, name: &ObjectName, others: Others, now: &Now) {
     note_reach(state, name, now);
+    note_answers(state, name, now);
     let wanted = state
         .machines
         .get(name)
@@ -29,10 +36,14 @@ pub(crate) fn keep(state: &mut State, name: &ObjectName, others: Others, now: &N
         state.proof = None;
         return;
     };
-    let is_kept = state
-        .proof
-        .as_ref()
-        .is_some_and(|proof| proof.machine == *name && proof.round == round);
+    let machine = state.machines.get(name);
+    let is_kept = state.proof.as_ref().is_some_and(|proof| {
+        let is_over = machine
+            .filter(|machine| is_old(machine, now))
+            .and_then(|machine| machine.proven)
+            .is_some_and(|proven| proof.began <= proven);
+        proof.machine == *name && proof.round == round && !is_over
+    });
     if !is_kept {
         state.proof = Some(Proof::new(name.clone(), round, now.instant, required));
     }
@@ -54,6 +65,9 @@ fn wanted(
         }
         Stage::Proving => Some((Round::Drained, machine.required.clone()?)),
         Stage::Confirming => Some((Round::Removed, machine.required.clone()?)),
+        Stage::Released if is_old(machine, now) => {
+            Some((Round::Removed, machine.required.clone()?))
+        }
         Stage::Draining | Stage::Removing | Stage::Released => None,
     }
 }
@@ -127,24 +141,71 @@ pub(crate) fn port_outcome(
     (index, port): (usize, &PortProof),
     now: &Now,
 ) -> ProofOutcome {
-    let needed = if index == 0 && proof.round != Round::InService {
-        state.settings.proof_answers
-    } else {
-        1
-    };
+    let needed = needed(state, proof, (index, port));
     // An endpoint that answers every request, but slowly, gets more time to answer enough of them.
     let window = state.settings.proof_window;
-    let window = if port.answers > 0 && port.failure.is_none() {
-        window * 3
+    let limit = if port.answers > 0 {
+        window.max(window / 2 * needed)
     } else {
         window
     };
     if !port.required || port.answers >= needed {
         ProofOutcome::Answered
-    } else if port.failures >= FAILURES || now.since(proof.began) >= window {
+    } else if port.failures >= FAILURES || now.since(proof.began) >= limit {
         ProofOutcome::Failed
     } else {
         ProofOutcome::Pending
+    }
+}
+
+/// How many answers in a row are enough. A load balancer that still sends connections to the leaving machine, and chooses at
+/// random, gives five answers of others for each other member in rotation with a probability of at most 3 %.
+fn needed(state: &State, proof: &Proof, (index, port): (usize, &PortProof)) -> u32 {
+    if index != 0 || proof.round == Round::InService {
+        return 1;
+    }
+    let leaving = state.machines.get(&proof.machine);
+    let address = leaving.and_then(|machine| machine.want.address);
+    let in_rotation = |member: &&Member| {
+        member.address != address && member.admin_up() != Some(false) && member.weight() != Some(0)
+    };
+    let members = state
+        .ports
+        .first()
+        .into_iter()
+        .flat_map(|port| &port.members);
+    let others = u32::try_from(members.filter(in_rotation).count()).unwrap_or(u32::MAX);
+    let times = if port.is_contradicted {
+        CONTRADICTED
+    } else {
+        1
+    };
+    let answers = state.settings.proof_answers.saturating_mul(others.max(1));
+    answers.saturating_mul(times)
+}
+
+/// Whether the requests without the machine's members were answered, but so long ago that they have to be made again.
+fn is_old(machine: &Machine, now: &Now) -> bool {
+    let answered = machine.proven;
+    answered.is_some_and(|answered| now.since(answered) >= PROOF_AGE)
+}
+
+/// Notes that the requests without the machine's members have been answered.
+fn note_answers(state: &mut State, name: &ObjectName, now: &Now) {
+    let Some(proof) = state.proof.as_ref() else {
+        return;
+    };
+    let is_answered = proof.machine == *name
+        && proof.round == Round::Removed
+        && outcome(state, proof, now) == ProofOutcome::Answered;
+    let began = proof.began;
+    if let Some(machine) = state.machines.get_mut(name).filter(|_| is_answered) {
+        let is_new = machine.proven.is_none_or(|proven| proven < began);
+        machine.proven = if is_new {
+            Some(now.instant)
+        } else {
+            machine.proven
+        };
     }
 }
 

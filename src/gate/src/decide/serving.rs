@@ -94,11 +94,20 @@ pub(crate) fn serves_at_present(
     if is_unhealthy(machine) {
         return Serving::No(Lack::Unhealthy);
     }
-    if !server_is_recent(machine, now) {
-        return Serving::NotYet(Want::Server);
-    }
-    if machine.want.server.state != ServerState::Active {
+    let is_recent = server_is_recent(machine, now);
+    if is_recent && machine.want.server.state != ServerState::Active {
         return Serving::No(Lack::Server);
+    }
+    if member.online.is_none() {
+        if monitor_decides(port, index) {
+            return Serving::No(Lack::NotOnline);
+        }
+        if machine.want.node == Health::Bad || !machine.want.has_node {
+            return Serving::No(Lack::NoEvidence);
+        }
+    }
+    if !is_recent {
+        return Serving::NotYet(Want::Server);
     }
     if member.detail.is_none() {
         return Serving::NotYet(Want::Detail);
@@ -109,12 +118,6 @@ pub(crate) fn serves_at_present(
         } else {
             Serving::NotYet(Want::OnlineSpan)
         };
-    }
-    if monitor_decides(port, index) {
-        return Serving::No(Lack::NotOnline);
-    }
-    if machine.want.node == Health::Bad || !machine.want.has_node {
-        return Serving::No(Lack::NoEvidence);
     }
     Serving::Yes(Evidence::Conditions)
 }

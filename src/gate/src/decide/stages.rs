@@ -20,7 +20,7 @@ use crate::{
         state::State,
     },
 };
-use capo_core::{ObjectName, ProvisioningStatus};
+use capo_core::{ObjectName, Provider, ProvisioningStatus};
 
 /// The facts on which the stage is decided.
 #[expect(
@@ -39,6 +39,7 @@ struct Facts<'a> {
     /// What the requests through the endpoint have shown.
     outcome: ProofOutcome,
     failure: &'a str,
+    provider: Provider,
     /// Cluster API reaches the API servers.
     connected: bool,
     /// What was seen of the endpoint a moment ago.
@@ -77,6 +78,12 @@ pub(crate) fn carry_release(
     } else {
         choose(state, evaluations, now)
     };
+    for (name, machine) in &mut state.machines {
+        if chosen.as_ref() != Some(name) {
+            // Nothing watches whether others serve in its place, so this starts anew.
+            machine.others_since = None;
+        }
+    }
     let Some(name) = chosen else {
         state.releasing = None;
         state.proof = None;
@@ -99,6 +106,7 @@ pub(crate) fn carry_release(
             .as_ref()
             .map_or(ProofOutcome::Pending, |row| proof::outcome(state, row, now)),
         failure: &failure,
+        provider: state.provider,
         connected: state.is_connected(),
         reach: state
             .machines
@@ -183,6 +191,7 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
         machine.drained = None;
         machine.restoring = false;
         machine.required = required;
+        machine.proven = None;
         machine.proof_failure = None;
         // Refusals of earlier writes do not concern this release.
         for slot in &mut machine.slots {
@@ -206,7 +215,10 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     let serve = matches!(facts.others, Others::Serve);
     let proves = machine.required.is_some();
     // The answer to the write shows the new weight, but clients notice it only when Octavia's operation has ended.
-    if machine.stage == Stage::Draining && facts.applied && is_drained(machine, ports) {
+    if machine.stage == Stage::Draining
+        && facts.applied
+        && is_drained(machine, ports, facts.provider)
+    {
         let drained = *machine.drained.get_or_insert(now.instant);
         if now.since(drained) >= facts.grace {
             machine.stage = if proves {
@@ -217,8 +229,10 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
         }
         return;
     }
-    if matches!(machine.stage, Stage::Proving | Stage::Confirming)
-        && facts.outcome == ProofOutcome::Failed
+    if matches!(
+        machine.stage,
+        Stage::Proving | Stage::Confirming | Stage::Released
+    ) && facts.outcome == ProofOutcome::Failed
     {
         let why = format!(
             "without it too few requests through the endpoint were answered: {}",
@@ -250,6 +264,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     if machine.stage == Stage::Confirming && !machine.members_are_absent_in(1) {
         // The machine has a member again. It is deleted, and the answers since then prove nothing.
         machine.stage = Stage::Removing;
+        machine.proven = None;
         return;
     }
     if machine.stage == Stage::Confirming && serve && (answered || !proves) {
@@ -324,6 +339,7 @@ fn call_off(machine: &mut Machine, now: &Now) {
     machine.unclear = None;
     machine.drained = None;
     machine.required = None;
+    machine.proven = None;
     machine.reach = None;
     machine.others_since = None;
     machine.waiting_since = Some(now.stamp());
@@ -336,15 +352,13 @@ fn call_off(machine: &mut Machine, now: &Now) {
 }
 
 /// Whether every member of the machine that can be drained is drained.
-fn is_drained(machine: &Machine, ports: &[Port]) -> bool {
+fn is_drained(machine: &Machine, ports: &[Port], provider: Provider) -> bool {
     machine.slots.iter().zip(ports).all(|(slot, port)| {
         let Some(member) = slot.member.and_then(|index| port.members.get(index)) else {
             return true;
         };
         match member.provisioning {
-            ProvisioningStatus::Active => {
-                member.weight() == Some(0) || member.admin_up() == Some(false)
-            }
+            ProvisioningStatus::Active => member.gets_connections(provider) == Some(false),
             ProvisioningStatus::Error => true,
             _ => member.lost.reads >= 3,
         }

@@ -31,6 +31,8 @@ pub(crate) struct Machine {
     pub(crate) reach: Option<(Instant, Reach)>,
     /// The ports on which requests through the endpoint must be answered without it; `None` where no proof is possible.
     pub(crate) required: Option<Vec<bool>>,
+    /// When the requests without its members had been answered.
+    pub(crate) proven: Option<Instant>,
     /// Why the machine's last release was put off.
     pub(crate) proof_failure: Option<String>,
     /// The pauses between releases that were put off.
@@ -39,7 +41,8 @@ pub(crate) struct Machine {
     pub(crate) others_since: Option<Instant>,
     /// A release of the machine was called off, and its members are being put back.
     pub(crate) restoring: bool,
-    /// Whether other machines serve in its place. Set only while this machine is the one being released.
+    /// Whether other machines serve in its place. Set only for the machine that is being released, and for those whose hook is
+    /// gone.
     pub(crate) others: Option<Others>,
     /// Since when it is unknown whether another machine still serves, while this one is being removed.
     pub(crate) unclear: Option<Instant>,
@@ -61,6 +64,7 @@ impl Machine {
             drained: None,
             reach: None,
             required: None,
+            proven: None,
             proof_failure: None,
             proofs: Attempts::default(),
             others_since: None,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::model::{attempts::Attempts, clock::Stamp, part::ConsecutiveReads};
-use capo_core::{OperatingStatus, ProvisioningStatus, ids::MemberId, octavia};
+use capo_core::{OperatingStatus, Provider, ProvisioningStatus, ids::MemberId, octavia};
 
 /// A member as last read.
 #[derive(Debug, Clone)]
@@ -39,6 +39,12 @@ impl Member {
 
     pub(crate) fn weight(&self) -> Option<u32> {
         self.detail.as_ref().map(|detail| detail.weight)
+    }
+
+    /// Whether the load balancer opens new connections to the member; `None` if its weight and admin state are unknown.
+    pub(crate) fn gets_connections(&self, provider: Provider) -> Option<bool> {
+        let detail = self.detail.as_ref()?;
+        Some(detail.admin_up && (detail.weight > 0 || !provider.drains()))
     }
 
     /// Whether the member gets no new connections because of a release: weight 0, or disabled where the provider ignores

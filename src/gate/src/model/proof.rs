@@ -79,6 +79,8 @@ pub(crate) struct PortProof {
     pub(crate) answers: u32,
     /// Requests in a row without an answer that counts.
     pub(crate) failures: u32,
+    /// Whether the leaving machine itself has given one of the answers.
+    pub(crate) is_contradicted: bool,
     /// Whether any request was answered, by whatever.
     pub(crate) reached: bool,
     /// The last request that failed, and its reply.

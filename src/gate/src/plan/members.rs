@@ -4,7 +4,7 @@ use crate::{
     decide::{proof, serving},
     model::{
         call::Operation,
-        clock::Now,
+        clock::{Now, Stamp},
         decision::GateDecision,
         desired::{Deletion, DesiredLoadBalancer, Health, ServerState},
         evidence::Others,
@@ -42,7 +42,18 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
             return None;
         }
         let member = place.member()?;
-        if !member.is_drained_by_us() || member.provisioning.is_pending() && member.lost.reads < 3 {
+        if !member.is_drained_by_us() {
+            return None;
+        }
+        // Where another worker may resume the drain, that worker would undo what is written here.
+        let is_urgent = state.releasing.as_ref() == Some(name) && is_needed(state, machine, now)
+            || serving::is_last_api_server(state, machine);
+        let is_lost = if is_urgent {
+            member.lost.reads >= 3
+        } else {
+            member.lost.spans(state.orphan_span())
+        };
+        if member.provisioning.is_pending() && !is_lost {
             return None;
         }
         // An attempt to put the member back has failed in Octavia. It is repeated as often as a repair.
@@ -51,10 +62,8 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
             return None;
         }
         // An earlier process drained the member. It goes back into service only if it is needed.
-        let needed = state.releasing.as_ref() != Some(name)
-            || matches!(machine.others, Some(Others::None(..)))
-            || is_unanswered(state, machine, now);
-        if !machine.restoring && !needed {
+        let is_needed = state.releasing.as_ref() != Some(name) || is_needed(state, machine, now);
+        if !machine.restoring && !is_needed {
             return None;
         }
         if place.slot.is_backing_off(now.instant) {
@@ -70,6 +79,17 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         };
         Some(place.write(Operation::Restore, update(pool, member, restored)))
     })
+}
+
+/// Whether the members of the machine that waits for its release are needed: no other machine serves, for long it is unknown
+/// whether one does, or the endpoint does not answer.
+fn is_needed(state: &State, machine: &Machine, now: &Now) -> bool {
+    let has_waited = |since: Stamp| now.since(since.instant) >= state.settings.warn_after;
+    match machine.others {
+        Some(Others::Serve) => is_unanswered(state, machine, now),
+        Some(Others::NotYet(..)) => machine.waiting_since.is_some_and(has_waited),
+        Some(Others::None(..)) | None => true,
+    }
 }
 
 /// Whether no reply that counts comes through the endpoint while the machine is in service.
@@ -226,8 +246,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
             }
             if !unasked && machine.stage == Stage::Draining {
                 let takes_traffic = member.provisioning == ProvisioningStatus::Active
-                    && member.weight() != Some(0)
-                    && member.admin_up() != Some(false);
+                    && member.gets_connections(state.provider) != Some(false);
                 if !takes_traffic || slot.is_backing_off(now.instant) {
                     return None;
                 }
@@ -323,15 +342,8 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
 /// Whether the machine's member may be absent because an earlier process removed it for a release that continues, although
 /// the machine is held. The member comes back if no other machine serves, or if that stays unknown for long.
 fn is_being_released(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> bool {
-    let Some(since) = machine.waiting_since else {
-        return false;
-    };
-    if machine.restoring || state.releasing.as_ref() != Some(name) {
-        return false;
-    }
-    match machine.others {
-        Some(Others::Serve) => !is_unanswered(state, machine, now),
-        Some(Others::NotYet(..)) => now.since(since.instant) < state.settings.warn_after,
-        Some(Others::None(..)) | None => false,
-    }
+    machine.waiting_since.is_some()
+        && !machine.restoring
+        && state.releasing.as_ref() == Some(name)
+        && !is_needed(state, machine, now)
 }

@@ -14,7 +14,7 @@ use crate::{
 use capo_core::Endpoint;
 
 /// The pause between an answer and the next request to that port.
-pub(crate) const GAP: Duration = Duration::from_millis(40);
+pub(crate) const GAP: Duration = Duration::from_millis(10);
 
 /// Sends the requests that are due: at most one at a time to each port.
 pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {

@@ -58,6 +58,13 @@ pub(crate) enum Act {
     Endpoint(AtEndpoint),
     /// Cluster API reaches the API servers (true) or reaches them no longer (false).
     Connected(bool),
+    /// Nova answers (true) or does not (false).
+    Nova(bool),
+    /// Cluster API has found the API server of a machine unhealthy before the deletion of the machine. The machine controller
+    /// keeps this as long as the machine exists, whether or not the API server has recovered.
+    Unhealthy(u8),
+    /// Octavia's health manager stops or starts again to report the health of a member.
+    HealthUnreported(u8),
     /// The data path starts or stops dropping the traffic of a member, whatever Octavia shows.
     Swallow(u8),
 }
@@ -104,7 +111,7 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         4 => who.clone().prop_map(Act::Add),
         4 => who.clone().prop_map(Act::Boot),
         1 => who.clone().prop_map(Act::ApiDown),
-        3 => who.clone().prop_map(Act::Delete),
+        4 => who.clone().prop_map(Act::Delete),
         1 => who.clone().prop_map(Act::OutOfBand),
         1 => who.clone().prop_map(Act::TakeHook),
         1 => (who.clone(), 1_u64..4_000).prop_map(|(index, seconds)| Act::Drain(index, seconds)),
@@ -131,7 +138,10 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         2 => who.clone().prop_map(Act::Reuse),
         2 => at_endpoint().prop_map(Act::Endpoint),
         2 => any::<bool>().prop_map(Act::Connected),
-        1 => who.prop_map(Act::Swallow),
+        1 => who.clone().prop_map(Act::Swallow),
+        1 => any::<bool>().prop_map(Act::Nova),
+        1 => who.clone().prop_map(Act::Unhealthy),
+        1 => who.prop_map(Act::HealthUnreported),
     ]
 }
 
@@ -251,7 +261,19 @@ pub(crate) fn play(world: &mut World, act: Act) {
             }
         }
         Act::Vanish(index) => world.turn(Todo::Finish(machine_name(index))),
-        Act::Endpoint(endpoint) => world.endpoint = endpoint,
+        Act::Endpoint(endpoint) => world.set_endpoint(endpoint),
+        Act::Nova(answers) => world.nova = answers,
+        Act::Unhealthy(index) => world.change(&machine_name(index), |want| {
+            if want.deletion != Deletion::No {
+                want.api_server_pod = Health::Bad;
+            }
+        }),
+        Act::HealthUnreported(index) => {
+            let unreported = &mut world.model.health_unreported;
+            if !unreported.remove(&address(index)) {
+                unreported.insert(address(index));
+            }
+        }
         Act::Connected(connected) => {
             world.desired.cluster.remote_connection = if connected {
                 Health::Good(world.now)

@@ -55,7 +55,7 @@ impl World {
                 self.tally.requests += 1;
                 let result = self.answer(&request);
                 let event = Event::Replied { id, result };
-                self.later(Duration::from_millis(40), Todo::Feed(self.epoch, event));
+                self.later(self.reply_time, Todo::Feed(self.epoch, event));
             }
             Effect::LookUp { machine } => {
                 let exists = self
@@ -107,11 +107,7 @@ impl World {
             }
             AtEndpoint::EverySecond | AtEndpoint::LoadBalancer | AtEndpoint::Unchanged => {}
         }
-        let unchanged = self.endpoint == AtEndpoint::Unchanged;
         self.model.advance(self.now);
-        let in_rotation = |member: &&ModelMember| {
-            member.port == port && member.pushed && (self.model.takes_clients(member) || unchanged)
-        };
         let swallows = |address: &IpAddr| self.model.never_programmed.contains(address);
         let is_up = |member: &&ModelMember| {
             swallows(&member.address)
@@ -119,8 +115,7 @@ impl World {
         };
         let mut up: Vec<IpAddr> = self
             .model
-            .members()
-            .filter(in_rotation)
+            .in_rotation(port)
             .filter(is_up)
             .map(|member| member.address)
             .collect();
@@ -129,7 +124,7 @@ impl World {
             return Err(EndpointFailure::Closed);
         }
         // OVN chooses a member by a hash of the connection, the amphora chooses the members in turn.
-        let turn = if self.model.ovn {
+        let turn = if self.model.ovn || self.model.busy {
             let mixed = self.tally.requests.wrapping_mul(0x9E37_79B9);
             (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA6B) >> 13
         } else {

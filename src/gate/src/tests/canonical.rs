@@ -104,6 +104,7 @@ pub(crate) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
         &model.provisioning,
         &model.listeners,
         &model.pools,
+        &model.frozen,
         running.map(|running| (&running.target, running.delete)),
         &model.up,
         (world.elsewhere, &world.strangers, world.endpoint),

@@ -183,6 +183,7 @@ impl World {
                     want.has_node = is_up;
                 });
             }
+            Todo::ReadServer(_) if !self.nova => {}
             Todo::ReadServer(name) => {
                 let now = self.now;
                 self.change(&name, |want| {

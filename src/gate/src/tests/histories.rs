@@ -26,8 +26,10 @@ fn mend_octavia(world: &mut World) {
     world.queue_wait = Duration::ZERO;
     world.lag = Duration::ZERO;
     world.strangers.clear();
-    world.endpoint = AtEndpoint::LoadBalancer;
+    world.set_endpoint(AtEndpoint::LoadBalancer);
+    world.nova = true;
     world.model.never_programmed.clear();
+    world.model.health_unreported.clear();
     world.desired.cluster.paused = false;
     world.desired.cluster.remote_connection = Health::Good(world.now);
     for node in world.nodes.values_mut() {

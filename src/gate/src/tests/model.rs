@@ -116,6 +116,11 @@ pub(crate) struct Model {
     pub(crate) health_unreported: BTreeSet<IpAddr>,
     /// No health is reported at all.
     pub(crate) silent: bool,
+    /// The members to which the data path goes on sending connections, whatever is changed and deleted in Octavia; `None`
+    /// while the data path follows Octavia.
+    pub(crate) frozen: Option<Vec<ModelMember>>,
+    /// Other clients connect as well, so no client meets the members in turn.
+    pub(crate) busy: bool,
     /// The API servers that are up, and since when each of them is.
     pub(crate) up: BTreeMap<IpAddr, Instant>,
     pub(crate) fates: Vec<Fate>,
@@ -140,6 +145,8 @@ impl Model {
             never_programmed: BTreeSet::new(),
             health_unreported: BTreeSet::new(),
             silent: false,
+            frozen: None,
+            busy: false,
             up: BTreeMap::new(),
             fates: Vec::new(),
             running: None,
@@ -168,12 +175,29 @@ impl Model {
         member.pushed && admin_up && (weight > 0 || self.ovn)
     }
 
+    /// The members of a port to which the data path sends clients.
+    pub(crate) fn in_rotation(&self, port: u16) -> impl Iterator<Item = &ModelMember> {
+        let frozen = self.frozen.iter().flatten();
+        let shown = self.members().filter(|_| self.frozen.is_none());
+        let shown = shown.filter(|member| self.takes_clients(member));
+        frozen
+            .chain(shown)
+            .filter(move |member| member.port == port)
+    }
+
+    /// The data path stops to follow Octavia, or follows it again.
+    pub(crate) fn freeze(&mut self, is_frozen: bool) {
+        self.frozen = None;
+        if is_frozen {
+            let members = self.members().filter(|member| self.takes_clients(member));
+            self.frozen = Some(members.cloned().collect());
+        }
+    }
+
     /// Whether an API server can be reached through a port of the load balancer.
     pub(crate) fn serves(&self, port: u16) -> bool {
-        self.members().any(|member| {
-            member.port == port
-                && self.takes_clients(member)
-                && self.up.contains_key(&member.address)
+        self.in_rotation(port).any(|member| {
+            self.up.contains_key(&member.address)
                 && !self.never_programmed.contains(&member.address)
         })
     }

@@ -201,6 +201,7 @@ fn members_go_when_they_get_no_new_connections() {
         &|state| machine(state, 1).slots[1].member = None,
         &|state| {
             state.provider = Provider::Ovn;
+            weigh(state, 1, 0, 1, false);
             weigh(state, 1, 1, 1, false);
         },
     ];
@@ -208,7 +209,9 @@ fn members_go_when_they_get_no_new_connections() {
         let turn = draining(|state, _| change(state));
         assert_eq!(turn.machine.stage, Stage::Removing, "case {case}");
     }
-    let some_left: [&dyn Fn(&mut State); 3] = [
+    let some_left: [&dyn Fn(&mut State); 4] = [
+        // OVN ignores weights.
+        &|state| state.provider = Provider::Ovn,
         &|state| weigh(state, 1, 1, 1, true),
         &|state| member(state, 1, 1).detail = None,
         &|state| pending(state, 2),

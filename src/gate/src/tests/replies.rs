@@ -10,11 +10,12 @@ use crate::{
         desired::Deletion,
         evidence::{Lack, Others},
         machine::Stage,
+        member::Member,
         proof::{EndpointReply, EndpointResult, PortProof, Proof, ProofOutcome, Reach, Round},
         state::State,
     },
     tests::{
-        pair::{STEP, ago, machine, state},
+        pair::{STEP, ago, machine, member, state},
         world::{address, machine_name},
     },
 };
@@ -41,6 +42,7 @@ fn asked(round: Round) -> (State, Now) {
             sent: Some(now.instant),
             answers: 1,
             failures: 1,
+            is_contradicted: false,
             reached: false,
             failure: None,
         };
@@ -257,21 +259,117 @@ fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
     assert_eq!(outcome(Round::Drained, 0, 0, 0, window), Failed);
     assert_eq!(outcome(Round::Drained, 0, 0, 2, soon), Pending);
     assert_eq!(outcome(Round::Drained, 0, 0, 3, soon), Failed);
-    // An endpoint that answers every request, but each of them slowly, gets three times as long.
-    let answered_slowly = |failure: Option<&str>, age| {
-        let round = Round::Drained;
-        let mut row = Proof::new(machine_name(1), round, ago(&now, age), vec![true, true]);
-        row.ports[0].answers = needed - 1;
-        row.ports[0].failure = failure.map(str::to_owned);
-        proof::port_outcome(&state, &row, (0, &row.ports[0].clone()), &now)
-    };
-    let longest = window * 3;
+    // An endpoint that answers every request, but each of them slowly, gets half as long for every answer that is needed.
+    let longest = window / 2 * needed;
     let still = longest.checked_sub(STEP).unwrap();
-    assert_eq!(answered_slowly(None, still), Pending);
-    assert_eq!(answered_slowly(None, longest), Failed);
-    assert_eq!(answered_slowly(Some("closed"), window), Failed);
+    assert_eq!(outcome(Round::Drained, 0, 1, 0, still), Pending);
+    assert_eq!(outcome(Round::Drained, 0, 1, 0, longest), Failed);
+    assert_eq!(outcome(Round::Drained, 0, 0, 1, window), Failed);
+    // One answer is enough here, so the time stays the same.
+    assert_eq!(outcome(Round::InService, 0, 0, 0, soon), Pending);
+    assert_eq!(outcome(Round::InService, 0, 0, 0, window), Failed);
     // One answer shows that the endpoint, or an additional port, is reached.
     assert_eq!(outcome(Round::InService, 0, 1, 0, soon), Answered);
     assert_eq!(outcome(Round::Removed, 1, 1, 0, soon), Answered);
     assert_eq!(outcome(Round::Removed, 1, 0, 0, soon), Pending);
+}
+
+/// The number of answers in a row that end the series of requests without the first machine.
+fn enough(round: Round, change: impl FnOnce(&mut State, &mut PortProof)) -> u32 {
+    let (mut state, now) = state();
+    let mut row = Proof::new(machine_name(1), round, now.instant, vec![true, true]);
+    change(&mut state, &mut row.ports[0]);
+    (0..1_000)
+        .find(|answers| {
+            row.ports[0].answers = *answers;
+            let port = row.ports[0].clone();
+            proof::port_outcome(&state, &row, (0, &port), &now) == ProofOutcome::Answered
+        })
+        .unwrap()
+}
+
+#[test]
+fn five_answers_for_each_other_member_in_rotation_are_enough() {
+    let with = |others: u8| {
+        move |state: &mut State, _: &mut PortProof| {
+            let another = member(state, 2, 0).clone();
+            for index in 3..=others + 1 {
+                let address = Some(address(index));
+                let member = Member {
+                    address,
+                    ..another.clone()
+                };
+                state.ports[0].members.push(member);
+            }
+        }
+    };
+    for round in [Round::Drained, Round::Removed] {
+        for (others, expected) in [(1, 5), (2, 10), (6, 30)] {
+            assert_eq!(enough(round, with(others)), expected, "{round:?} {others}");
+        }
+        // The leaving machine has answered once, so the change has not reached the data path at that time.
+        let contradicted = |state: &mut State, port: &mut PortProof| {
+            with(2)(state, port);
+            port.is_contradicted = true;
+        };
+        assert_eq!(enough(round, contradicted), 30);
+        // A member that gets no connections gives no answers.
+        for (weight, enabled) in [(0, true), (1, false)] {
+            let drained = |state: &mut State, port: &mut PortProof| {
+                with(2)(state, port);
+                let detail = state.ports[0].members[2].detail.as_mut().unwrap();
+                (detail.weight, detail.admin_up) = (weight, enabled);
+            };
+            assert_eq!(enough(round, drained), 5, "{weight} {enabled}");
+        }
+        let alone = |state: &mut State, _: &mut PortProof| state.ports[0].members.truncate(1);
+        assert_eq!(enough(round, alone), 5);
+    }
+    assert_eq!(enough(Round::InService, with(2)), 1);
+}
+
+/// What is left of the first machine's proof after one more turn in this stage, with the answers of a proof that began at one age
+/// and was complete at another.
+fn kept_after(stage: Stage, began: Duration, proven: Option<Duration>) -> (Option<bool>, bool) {
+    let (mut state, now) = state();
+    let needed = state.settings.proof_answers;
+    let first = machine(&mut state, 1);
+    first.stage = stage;
+    first.required = Some(vec![true, false]);
+    first.proven = proven.map(|age| ago(&now, age));
+    let required = vec![true, false];
+    let mut row = Proof::new(machine_name(1), Round::Removed, ago(&now, began), required);
+    row.ports[0].answers = needed;
+    state.proof = Some(row);
+    proof::keep(&mut state, &machine_name(1), Others::Serve, &now);
+    let is_new = state.proof.as_ref().map(|proof| proof.began == now.instant);
+    (is_new, machine(&mut state, 1).proven == Some(now.instant))
+}
+
+#[test]
+fn answers_without_the_members_are_asked_for_again_after_30_s() {
+    let soon = proof::PROOF_AGE.checked_sub(STEP).unwrap();
+    let old = proof::PROOF_AGE;
+    let now = Duration::from_secs(1);
+    for (stage, began, proven, expected) in [
+        // The answers have just come.
+        (Stage::Confirming, now, None, (Some(false), true)),
+        (Stage::Confirming, now, Some(old), (Some(false), true)),
+        // They came a moment ago, or long ago.
+        (Stage::Confirming, old, Some(soon), (Some(false), false)),
+        (
+            Stage::Confirming,
+            old + STEP,
+            Some(old),
+            (Some(true), false),
+        ),
+        (Stage::Confirming, old, Some(old), (Some(true), false)),
+        // Once the release is open, requests are made only to renew them.
+        (Stage::Released, old, Some(soon), (None, false)),
+        (Stage::Released, old + STEP, Some(old), (Some(true), false)),
+        (Stage::Released, now, Some(old), (None, true)),
+    ] {
+        let found = kept_after(stage, began, proven);
+        assert_eq!(found, expected, "{stage:?} {began:?} {proven:?}");
+    }
 }

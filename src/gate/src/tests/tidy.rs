@@ -36,6 +36,8 @@ const WARNED: u32 = 3;
 const SLOW: u32 = 2;
 /// In ticks. If no proof is possible, other machines must serve for 90 s.
 const UNPROVEN: u32 = 5;
+/// In ticks. Requests that were answered 30 s ago are made again.
+const RENEWED: u32 = 2;
 /// In ticks. ONLINE counts after one tick, which is the monitor's span and longer than the pause between probes.
 const ONLINE: u32 = 1;
 
@@ -162,7 +164,7 @@ fn requests(world: &mut World, clock: Clock) {
         proof.began = clock.floor(proof.began, ONLINE);
         for port in &mut proof.ports {
             clock.maybe(&mut port.sent, ONLINE);
-            port.answers = port.answers.min(1);
+            port.answers = port.answers.min(6);
             port.failures = port.failures.min(3);
             if let Some(request) = &mut port.request {
                 numbers.push(*request);
@@ -305,6 +307,7 @@ fn ages(state: &mut State, clock: Clock) {
         clock.coming(&mut machine.proofs.next);
         machine.proofs.made = machine.proofs.made.min(4);
         clock.maybe(&mut machine.others_since, UNPROVEN);
+        clock.maybe(&mut machine.proven, RENEWED);
         // Only texts use this value.
         machine.proof_failure = None;
         if let Some(since) = &mut machine.waiting_since {

@@ -47,7 +47,7 @@ pub(crate) enum AtEndpoint {
     Unreachable,
     /// Something that shows a certificate of another CA.
     Stranger,
-    /// The load balancer as it was: it has not applied the last changes.
+    /// The load balancer as it was at that time: it does not apply the changes that Octavia shows from then on.
     Unchanged,
     /// The load balancer, for every second request.
     EverySecond,
@@ -87,6 +87,8 @@ pub(crate) struct World {
     pub(crate) nodes: BTreeMap<ObjectName, Node>,
     pub(crate) settings: Settings,
     pub(crate) latency: Duration,
+    /// How long a reply through the endpoint takes.
+    pub(crate) reply_time: Duration,
     /// How long calls wait for the request budget before they are sent.
     pub(crate) queue_wait: Duration,
     /// Whether the call that is being sent has waited for the budget, so that it was decided on earlier facts.
@@ -110,6 +112,8 @@ pub(crate) struct World {
     /// How far the caches of this process are behind. Its controllers hand over what was true that long ago, and after a
     /// start they hand over one machine after the other.
     pub(crate) lag: Duration,
+    /// Whether Nova answers. If not, no server is read.
+    pub(crate) nova: bool,
     /// Whether there are controllers that read servers and remove hooks.
     pub(crate) controllers: bool,
     pub(crate) tally: Tally,
@@ -196,6 +200,7 @@ impl World {
             nodes: BTreeMap::new(),
             settings,
             latency: Duration::from_millis(20),
+            reply_time: Duration::from_millis(40),
             queue_wait: Duration::ZERO,
             is_late: false,
             line: VecDeque::new(),
@@ -208,6 +213,7 @@ impl World {
             replied: None,
             served: start,
             lag: Duration::ZERO,
+            nova: true,
             controllers: true,
             tally: Tally::default(),
             findings: Findings::default(),
@@ -230,6 +236,13 @@ impl World {
         };
         world.hand_over_load_balancer();
         world
+    }
+
+    /// From here on the manager finds this at the endpoint.
+    pub(crate) fn set_endpoint(&mut self, endpoint: AtEndpoint) {
+        self.endpoint = endpoint;
+        self.model.advance(self.now);
+        self.model.freeze(endpoint == AtEndpoint::Unchanged);
     }
 
     pub(crate) fn at(&self) -> f64 {

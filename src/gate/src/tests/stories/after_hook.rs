@@ -123,3 +123,14 @@ fn the_last_member_stays_when_a_user_removes_the_hook_until_its_machine_is_delet
     assert!(gone(&world, 1));
     assert_eq!(member_of(&world, 1), None);
 }
+
+#[test]
+fn the_member_is_created_again_though_nova_does_not_answer() {
+    let mut world = released();
+    world.run(seconds(120));
+    world.nova = false;
+    world.run(seconds(120));
+    world.fall(address(2));
+    world.run(seconds(120));
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
+}

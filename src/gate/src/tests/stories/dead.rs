@@ -2,9 +2,9 @@
 
 use super::{SECOND, gone, held, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
-    model::desired::Health,
+    model::{desired::Health, machine::Stage},
     report::report,
-    tests::world::{World, address, machine_name},
+    tests::world::{AtEndpoint, World, address, machine_name},
 };
 use capo_core::{ProvisioningStatus, Reason};
 
@@ -111,4 +111,65 @@ fn the_last_one_that_serves_does_not_hold_up_a_dead_one_behind_it() {
     world.run(seconds(120));
     assert!(gone(&world, 2) && !gone(&world, 1));
     assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+}
+
+/// Cluster API found the API server unhealthy for a moment before the deletion, and this stays known as long as the machine
+/// exists. The API server has recovered since.
+fn recovered() -> World {
+    let mut world = world(2);
+    world.delete(&machine_name(1));
+    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    let is_confirming = |world: &World| {
+        let machine = world.state.machines.get(&machine_name(1));
+        machine.is_some_and(|machine| machine.stage == Stage::Confirming)
+    };
+    while !is_confirming(&world) {
+        world.run(SECOND / 10);
+        assert!(world.at() < 1_000.0);
+    }
+    world
+}
+
+/// That its members are absent shows nothing, because capo-rs has deleted them.
+#[test]
+fn a_machine_whose_members_were_deleted_for_its_release_is_not_taken_for_dead() {
+    let mut world = recovered();
+    world.set_endpoint(AtEndpoint::Stranger);
+    world.run(seconds(120));
+    assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
+    world.set_endpoint(AtEndpoint::LoadBalancer);
+    world.run(seconds(300));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn a_machine_whose_members_an_earlier_process_deleted_is_not_taken_for_dead() {
+    let mut world = recovered();
+    world.fall(address(2));
+    world.restart();
+    world.run(seconds(600));
+    assert!(!gone(&world, 1));
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
+    assert!(world.model.members().all(|member| member.admin_up));
+}
+
+/// OVN shows a member that is disabled as OFFLINE, whether or not its API server runs.
+#[test]
+fn a_machine_whose_member_was_disabled_for_its_release_is_not_taken_for_dead() {
+    let mut world = World::new(&[6443], SECOND);
+    world.model.ovn = true;
+    world.desired.provider = "ovn".to_owned();
+    world.settings.drain_grace = seconds(600);
+    world.restart();
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(400));
+    world.delete(&machine_name(1));
+    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.run(seconds(20));
+    assert!(world.model.members().any(|member| !member.admin_up));
+    world.fall(address(2));
+    world.run(seconds(500));
+    assert!(!gone(&world, 1));
+    assert!(world.model.members().all(|member| member.admin_up));
 }

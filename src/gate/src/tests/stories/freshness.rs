@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use super::{SECOND, gone, held, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
-    model::{desired::Deletion, event::Event, findings::Gate},
+    model::{call::Call, desired::Deletion, event::Event, findings::Gate, machine::Stage},
     report::report,
-    tests::world::{AtEndpoint, World, address, machine_name},
+    tests::world::{AtEndpoint, Line, World, address, machine_name},
 };
-use capo_core::{ProvisioningStatus, Reason};
+use capo_core::{FailureClass, ProvisioningStatus, Reason};
 
 /// A third machine whose member Octavia shows as ACTIVE while the pool is still PENDING.
 fn with_a_pending_pool() -> World {
@@ -171,4 +171,47 @@ fn a_gate_that_opened_long_ago_is_not_acted_on_before_a_new_read() {
     world.step(Event::Nudged);
     world.run(seconds(3));
     assert!(may_act(&mut world));
+}
+
+/// Octavia and its health manager are down, so what they show first when they come back is two hours old.
+#[test]
+fn requests_that_were_answered_long_ago_are_made_again() {
+    let mut world = world(2);
+    world.delete(&machine_name(1));
+    let is_confirming =
+        |world: &World| world.state.machines[&machine_name(1)].stage == Stage::Confirming;
+    while !is_confirming(&world) {
+        world.run(SECOND / 20);
+        assert!(world.at() < 1_000.0);
+    }
+    world.fault = |call| match call {
+        Call::Write(_) => None,
+        _ => Some(Line::Down(FailureClass::Transient)),
+    };
+    world.model.health_unreported.insert(address(2));
+    world.run(seconds(120));
+    world.fall(address(2));
+    world.run(seconds(7_200));
+    assert!(!gone(&world, 1));
+    world.fault = |_| None;
+    world.run(seconds(120));
+    assert!(!gone(&world, 1));
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
+}
+
+/// Kubernetes accepts no writes for a while, so the hook is still there.
+#[test]
+fn a_release_that_is_open_for_long_rests_on_requests_of_the_last_minute() {
+    let mut world = world(2);
+    world.controllers = false;
+    world.delete(&machine_name(1));
+    run_with_reads_of_servers(&mut world, seconds(60));
+    assert!(world.findings.machines[&machine_name(1)].release.is_open());
+    let requests = world.tally.requests;
+    run_with_reads_of_servers(&mut world, seconds(600));
+    assert!(world.tally.requests >= requests + 9 * 5);
+    world.model.health_unreported.insert(address(2));
+    world.fall(address(2));
+    run_with_reads_of_servers(&mut world, seconds(80));
+    assert!(!world.findings.machines[&machine_name(1)].release.is_open());
 }

@@ -55,3 +55,29 @@ fn an_operation_that_no_worker_resumes_is_repeated_at_the_alert_threshold() {
     assert_eq!(deletions(&world), 1);
     assert!(world.nodes[&machine_name(3)].want.admitted);
 }
+
+/// The first machine is to be released, and its drain stays PENDING_UPDATE under an ACTIVE load balancer.
+fn drain_is_lost(provider: &str) -> World {
+    let mut world = world(2);
+    world.desired.provider = provider.to_owned();
+    world.hand_over_load_balancer();
+    world.model.fates = vec![Fate::Lost];
+    world.delete(&machine_name(1));
+    world.run(seconds(90));
+    world
+}
+
+/// A worker that resumed the drain after the member was put back would leave it at weight 0 without the tag of the release,
+/// as an operator does.
+#[test]
+fn a_drain_that_another_worker_may_resume_is_not_undone_while_others_serve() {
+    assert!(drain_is_lost("amphora").tally.restores > 0);
+    let mut world = drain_is_lost("amphorav2");
+    world.run(seconds(120));
+    assert_eq!(world.tally.restores, 0);
+    // From now on the member is needed, so it is put back all the same.
+    world.fall(address(2));
+    world.run(seconds(120));
+    assert!(world.tally.restores > 0);
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
+}

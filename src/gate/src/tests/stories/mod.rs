@@ -16,6 +16,8 @@ mod repairs;
 mod slow;
 mod strangers;
 mod structure;
+mod unapplied;
+mod unreachable;
 mod withdrawal;
 
 use std::time::Duration;

@@ -67,7 +67,7 @@ fn a_member_that_is_there_again_during_the_last_requests_is_deleted_again() {
 #[test]
 fn a_weight_that_octavia_has_not_applied_is_caught() {
     let mut world = world(2);
-    world.endpoint = AtEndpoint::Unchanged;
+    world.set_endpoint(AtEndpoint::Unchanged);
     world.delete(&machine_name(1));
     world.run(seconds(45));
     assert_eq!((world.tally.drains, world.tally.restores), (1, 1));
@@ -81,7 +81,7 @@ fn a_weight_that_octavia_has_not_applied_is_caught() {
     ] {
         assert!(said.contains(words), "{said}");
     }
-    world.endpoint = AtEndpoint::LoadBalancer;
+    world.set_endpoint(AtEndpoint::LoadBalancer);
     world.run(seconds(120));
     assert!(gone(&world, 1));
 }
@@ -92,11 +92,11 @@ fn a_drain_that_reaches_clients_a_moment_after_it_is_shown_needs_one_attempt() {
     let mut world = world(2);
     world.delete(&machine_name(1));
     run_until(&mut world, |world| world.tally.drains == 1);
-    world.endpoint = AtEndpoint::Unchanged;
+    world.set_endpoint(AtEndpoint::Unchanged);
     run_until(&mut world, |world| stage(world) == Stage::Proving);
     world.run(seconds(3));
     assert_eq!(stage(&world), Stage::Proving, "{}", message(&world));
-    world.endpoint = AtEndpoint::LoadBalancer;
+    world.set_endpoint(AtEndpoint::LoadBalancer);
     world.run(seconds(30));
     assert!(gone(&world, 1), "{}", message(&world));
     assert_eq!((world.tally.drains, world.tally.restores), (1, 0));
@@ -133,7 +133,7 @@ fn what_is_no_api_server_of_the_cluster_at_the_endpoint_holds_and_changes_nothin
     assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
     let said = message(&world);
     assert!(said.contains("not issued by the cluster's CA"), "{said}");
-    world.endpoint = AtEndpoint::LoadBalancer;
+    world.set_endpoint(AtEndpoint::LoadBalancer);
     world.run(seconds(60));
     assert!(gone(&world, 1));
 }
@@ -150,7 +150,7 @@ fn a_proof_that_fails_after_the_deletion_brings_the_member_back() {
     assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
     assert!(world.model.members().all(|member| member.admin_up));
     assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
-    world.endpoint = AtEndpoint::LoadBalancer;
+    world.set_endpoint(AtEndpoint::LoadBalancer);
     world.run(seconds(180));
     assert!(gone(&world, 1));
 }
@@ -368,7 +368,7 @@ fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
     world.run(seconds(60));
     assert_eq!(world.tally.drains, 0);
     assert_eq!(held(&world, 1), Some(Reason::HealthUnavailable));
-    world.endpoint = AtEndpoint::LoadBalancer;
+    world.set_endpoint(AtEndpoint::LoadBalancer);
     world.run(seconds(60));
     assert!(gone(&world, 1));
 }
@@ -429,7 +429,7 @@ fn an_endpoint_that_answers_half_of_the_requests_holds_and_ends_when_it_answers_
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    world.endpoint = AtEndpoint::LoadBalancer;
+    world.set_endpoint(AtEndpoint::LoadBalancer);
     world.run(seconds(700));
     assert!(gone(&world, 1));
 }
