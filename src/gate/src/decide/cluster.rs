@@ -53,7 +53,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
         counts: in_ready.is_some()
             && (at_once || past(state.balancer.unsettled_since, settings.warn_after)),
         bypassed: precedence::bypass(state, None, now).is_some(),
-        never_initialised: always_open::never_initialised(state, now) == Certainty::Yes,
+        initialised: always_open::never_initialised(state, now) == Certainty::No,
         ready: state.balancer.is_active()
             && !state.ports.is_empty()
             && state.ports.iter().all(Port::is_ready),

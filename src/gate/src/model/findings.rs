@@ -44,9 +44,8 @@ pub struct Findings {
     /// The source ranges from which clients may connect to every port, sorted; empty where all clients may connect. `None`
     /// while they are not known, are being changed, or differ between ports.
     pub allowed_cidrs: Option<Vec<IpNet>>,
-    /// The control plane was never initialised, as far as Kubernetes and this process's own observations show. Only then may
-    /// a load balancer in ERROR be deleted without an operator's request.
-    pub never_initialised: bool,
+    /// The control plane is known to have been initialised, by Kubernetes or by an API server that answered this process.
+    pub initialised: bool,
     /// The provider as metrics name it: `amphora`, `ovn` or `other`.
     pub provider: &'static str,
     /// `APIServerLoadBalancerReady` of the `OpenStackCluster`.

@@ -25,8 +25,8 @@ pub(crate) struct Summary {
     pub(crate) bypassed: bool,
     /// The number of machines for which an operator's bypass is valid now.
     pub(crate) bypassed_machines: u32,
-    /// The control plane was never initialised.
-    pub(crate) never_initialised: bool,
+    /// The control plane is known to have been initialised.
+    pub(crate) initialised: bool,
     /// The load balancer and its listeners, pools and monitors are ACTIVE.
     pub(crate) ready: bool,
     /// A read after the last write showed every listener as ACTIVE, and the listeners' source ranges are known.

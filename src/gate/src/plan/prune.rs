@@ -15,7 +15,6 @@ use crate::{
         state::{FRESH, Lookup, State},
     },
     plan::{
-        prune,
         removal_guard::may_remove,
         todo::{Todo, on_fresh},
     },
@@ -33,7 +32,7 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
             let machine = member.name.strip_prefix(&port.prefix)?;
             let lost = member.lost.spans(state.orphan_span());
             let is_left_over = match member.owner {
-                Owner::Gone => prune::is_confirmed_gone(state, machine, now),
+                Owner::Gone => is_confirmed_gone(state, machine, now),
                 Owner::NameOnly => is_replaced(state, machine, member, port),
                 Owner::Ours | Owner::AddressOnly | Owner::Stranger => false,
             };

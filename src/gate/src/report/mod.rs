@@ -65,7 +65,7 @@ pub fn report(state: &State, now: &Now) -> Findings {
             .filter(|_| state.summary.settled)
             .map(|desired| desired.generation),
         allowed_cidrs: allowed_cidrs(state),
-        never_initialised: state.summary.never_initialised,
+        initialised: state.summary.initialised,
         provider: state.provider.label(),
         verdict: cluster_verdict(state, now),
         counts_in_ready: state.summary.counts,

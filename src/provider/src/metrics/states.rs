@@ -68,7 +68,7 @@ fn load_balancers(all: All<'_>) -> [Samples; 5] {
             observed.add(&cluster, seconds(time));
         }
         interval.add(&cluster, findings.interval_seconds);
-        initialized.add(&cluster, truth(!findings.never_initialised));
+        initialized.add(&cluster, truth(findings.initialised));
     }
     [status, health, observed, interval, initialized]
 }

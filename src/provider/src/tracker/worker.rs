@@ -234,7 +234,7 @@ fn cluster_differs(old: &Findings, new: &Findings) -> bool {
         || old.absent != new.absent
         || old.infrastructure_ready != new.infrastructure_ready
         || old.settled_generation != new.settled_generation
-        || old.never_initialised != new.never_initialised
+        || old.initialised != new.initialised
         || old.verdict != new.verdict
         || old.counts_in_ready != new.counts_in_ready
         || old.members.len() != new.members.len()
