@@ -209,6 +209,13 @@ fn note_answers(state: &mut State, name: &ObjectName, now: &Now) {
     }
 }
 
+/// Whether every request was answered, but some of them by the leaving machine itself.
+pub(crate) fn is_contradicted(proof: &Proof) -> bool {
+    let fails = |port: &PortProof| port.failures > 0;
+    let contradicted = |port: &PortProof| port.is_contradicted;
+    proof.ports.iter().any(contradicted) && !proof.ports.iter().any(fails)
+}
+
 /// The request that failed, and its reply.
 pub(crate) fn failure(state: &State, proof: &Proof, now: &Now) -> String {
     proof

@@ -39,6 +39,8 @@ struct Facts<'a> {
     /// What the requests through the endpoint have shown.
     outcome: ProofOutcome,
     failure: &'a str,
+    /// The requests were answered, but also by the machine itself.
+    contradicted: bool,
     provider: Provider,
     /// Cluster API reaches the API servers.
     connected: bool,
@@ -106,6 +108,7 @@ pub(crate) fn carry_release(
             .as_ref()
             .map_or(ProofOutcome::Pending, |row| proof::outcome(state, row, now)),
         failure: &failure,
+        contradicted: state.proof.as_ref().is_some_and(proof::is_contradicted),
         provider: state.provider,
         connected: state.is_connected(),
         reach: state
@@ -239,6 +242,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
             facts.failure
         );
         put_off(machine, why, now);
+        machine.contradicted = facts.contradicted;
         return;
     }
     if matches!(machine.stage, Stage::Draining | Stage::Removing)
@@ -340,6 +344,7 @@ fn call_off(machine: &mut Machine, now: &Now) {
     machine.drained = None;
     machine.required = None;
     machine.proven = None;
+    machine.contradicted = false;
     machine.reach = None;
     machine.others_since = None;
     machine.waiting_since = Some(now.stamp());

@@ -35,6 +35,8 @@ pub(crate) struct Machine {
     pub(crate) proven: Option<Instant>,
     /// Why the machine's last release was put off.
     pub(crate) proof_failure: Option<String>,
+    /// The last release was put off because the machine itself went on answering through the endpoint.
+    pub(crate) contradicted: bool,
     /// The pauses between releases that were put off.
     pub(crate) proofs: Attempts,
     /// Since when other machines have served in its place without interruption.
@@ -66,6 +68,7 @@ impl Machine {
             required: None,
             proven: None,
             proof_failure: None,
+            contradicted: false,
             proofs: Attempts::default(),
             others_since: None,
             restoring: false,

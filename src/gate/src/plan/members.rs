@@ -31,10 +31,10 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         let is_held = machine.waiting_since.is_some()
             && machine.stage == Stage::Serving
             && !serving::is_leaving(machine);
-        // The release began in an earlier process, and Cluster API drains the Node once more.
+        // The release was called off or began in an earlier process, and Cluster API drains the Node once more.
         let is_missed = matches!(machine.want.deletion, Deletion::BeforeHook { .. })
             && !serving::is_leaving(machine)
-            && others_in_service(state, place) == InService::None;
+            && (machine.restoring || others_in_service(state, place) == InService::None);
         // The member was drained for the release of an earlier machine of that name, or of a machine whose deletion was
         // undone by hand.
         let stays = machine.want.deletion == Deletion::No;
@@ -45,13 +45,13 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         if !member.is_drained_by_us() {
             return None;
         }
-        // Where another worker may resume the drain, that worker would undo what is written here.
-        let is_urgent = state.releasing.as_ref() == Some(name) && is_needed(state, machine, now)
-            || serving::is_last_api_server(state, machine);
-        let is_lost = if is_urgent {
-            member.lost.reads >= 3
-        } else {
+        // The data path has not applied the drain, so no client fails meanwhile. Another worker that may resume the drain would undo
+        // what is written here.
+        let waits = machine.contradicted && !matches!(machine.others, Some(Others::None(..)));
+        let is_lost = if waits {
             member.lost.spans(state.orphan_span())
+        } else {
+            member.lost.reads >= 3
         };
         if member.provisioning.is_pending() && !is_lost {
             return None;

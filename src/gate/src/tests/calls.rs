@@ -131,6 +131,11 @@ impl World {
             self.tally.requests
         };
         let turn = usize::try_from(turn).unwrap_or_default() % up.len();
+        // In the explored model the machine that leaves answers if it can.
+        let leaving = self.state.proof.as_ref().map(|proof| &proof.machine);
+        let leaving = leaving.and_then(|name| self.state.machines.get(name)?.want.address);
+        let own = up.iter().position(|address| Some(*address) == leaving);
+        let turn = own.filter(|_| self.timeless).unwrap_or(turn);
         if up.get(turn).is_some_and(swallows) {
             return Err(EndpointFailure::TimedOut(Duration::from_secs(3)));
         }

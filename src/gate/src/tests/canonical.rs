@@ -104,7 +104,12 @@ pub(crate) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
         &model.provisioning,
         &model.listeners,
         &model.pools,
-        &model.frozen,
+        model
+            .frozen
+            .iter()
+            .flatten()
+            .map(|member| member.address)
+            .collect::<Vec<_>>(),
         running.map(|running| (&running.target, running.delete)),
         &model.up,
         (world.elsewhere, &world.strangers, world.endpoint),

@@ -1,5 +1,7 @@
 //! Which member is drained, removed or restored, and what keeps each of these writes back.
 
+use std::time::Duration;
+
 use crate::{
     model::{
         attempts::{Attempts, Refusal},
@@ -11,6 +13,7 @@ use crate::{
         machine::{Machine, Stage},
         member::LEAVING,
         octavia::Change,
+        part::ConsecutiveReads,
         state::State,
     },
     plan::{
@@ -18,7 +21,7 @@ use crate::{
         todo::{self, Todo},
     },
     tests::{
-        pair::{STEP, UNHOOKED, drain, lose, machine, member, state, weigh},
+        pair::{STEP, UNHOOKED, ago, drain, lose, machine, member, state, weigh},
         world::machine_name,
     },
 };
@@ -414,6 +417,54 @@ fn what_an_earlier_process_drained_is_restored_if_it_is_needed() {
     ];
     for change in not {
         assert_eq!(last(change), Done::Nothing);
+    }
+}
+
+#[test]
+fn a_drain_that_the_data_path_has_not_applied_is_undone_when_no_worker_can_resume_it() {
+    let long = Duration::from_mins(12);
+    let almost = long.checked_sub(STEP).unwrap();
+    let (none, serve) = (Some(NONE), Some(Others::Serve));
+    for (contradicted, others, span, reads, expected) in [
+        (true, serve, long, 3, weighted()),
+        (true, serve, almost, 9, Done::Nothing),
+        (true, None, almost, 9, Done::Nothing),
+        // Nothing else serves, or clients may have failed, so it comes back at once.
+        (true, none, Duration::ZERO, 3, weighted()),
+        (false, serve, Duration::ZERO, 3, weighted()),
+        (false, serve, almost, 2, Done::Nothing),
+    ] {
+        let found = restored(|state, now| {
+            state.provider = Provider::AmphoraV2;
+            machine(state, 1).contradicted = contradicted;
+            machine(state, 1).others = others;
+            to_all(state, |state, port| {
+                let member = member(state, 1, port);
+                member.provisioning = ProvisioningStatus::PendingUpdate;
+                member.lost = ConsecutiveReads {
+                    first: Some(ago(now, span)),
+                    last: Some(now.instant),
+                    reads,
+                };
+            });
+        });
+        assert_eq!(
+            found, expected,
+            "{contradicted} {others:?} {span:?} {reads}"
+        );
+    }
+}
+
+/// Cluster API drains the Node of the machine once more.
+#[test]
+fn what_was_drained_for_a_release_that_was_called_off_is_restored_before_the_hook_too() {
+    for (restoring, expected) in [(true, weighted()), (false, Done::Nothing)] {
+        let found = restored(|state, now| {
+            machine(state, 1).want.deletion = Deletion::BeforeHook { since: now.wall };
+            machine(state, 1).waiting_since = None;
+            machine(state, 1).restoring = restoring;
+        });
+        assert_eq!(found, expected, "{restoring}");
     }
 }
 

@@ -164,7 +164,7 @@ fn requests(world: &mut World, clock: Clock) {
         proof.began = clock.floor(proof.began, ONLINE);
         for port in &mut proof.ports {
             clock.maybe(&mut port.sent, ONLINE);
-            port.answers = port.answers.min(6);
+            port.answers = port.answers.min(3);
             port.failures = port.failures.min(3);
             if let Some(request) = &mut port.request {
                 numbers.push(*request);

@@ -48,6 +48,7 @@ fn set<Id>(part: &mut Option<Part<Id>>, to: Option<ProvisioningStatus>) {
 fn nothing_is_wrong_with_two_that_serve() {
     let found = shown(|_, _| ());
     let expected = Summary {
+        initialised: true,
         ready: true,
         settled: true,
         ..Summary::default()
