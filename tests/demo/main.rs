@@ -176,7 +176,7 @@ async fn kill(rollout: &Rollout, table: &Table, kills: u64, seed: u64) {
     }
 }
 
-/// What a Deployment does: a manager that has ended (killed, or its lease lost on a busy machine) is started again.
+/// Starts a manager again that has ended because it was killed or has lost its lease on a busy machine, as a Deployment does.
 async fn start_again(rollout: &Rollout, table: &Table) {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;

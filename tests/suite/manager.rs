@@ -91,7 +91,7 @@ async fn it_is_not_ready_while_kubernetes_is_gone_and_names_a_cluster_api_that_i
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let folder = kubernetes.folder().to_owned();
     let mut manager = Manager::start(&folder, &installation.kubeconfig, &arguments).unwrap();
-    // No definition of Cluster API is there: to a client that is the same as one that does not serve v1beta2.
+    // No definition of Cluster API is installed. A client sees no difference between that and one that does not serve v1beta2.
     manager
         .until_logged("Cluster API 1.11 or later must be installed")
         .await
@@ -113,7 +113,7 @@ async fn it_is_not_ready_while_kubernetes_is_gone_and_names_a_cluster_api_that_i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_leads_the_next_takes_over_and_a_frozen_one_stops() {
-    // A lease of its own needs an API server of its own: the Lease's name is fixed.
+    // The test needs an API server of its own, because the name of the Lease is fixed.
     let kubernetes = Kubernetes::start().await.unwrap();
     let kubeconfig = kubernetes.install_provider().await.unwrap();
     let start = |name: &str| {
@@ -162,7 +162,8 @@ async fn one_leads_the_next_takes_over_and_a_frozen_one_stops() {
         "{metrics}"
     );
 
-    // Frozen for longer than its lease: the second takes over, the first stops as soon as it thaws.
+    // The first manager is frozen for longer than its lease. The second one takes over, and the first one stops as soon as it
+    // runs again.
     first.process.signal("STOP").unwrap();
     second.until_logged("Leading").await.unwrap();
     assert_ne!(holder().await, first_identity);

@@ -1,4 +1,4 @@
-//! The way of all clusters: made by CAPO, taken over by capo-rs, given back to CAPO, deleted.
+//! The course of all clusters: CAPO creates them, capo-rs takes them over, CAPO gets them back, and they are deleted.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     swap::{self, Home},
 };
 
-/// Longer than any provider needs between two looks at something that is not complete.
+/// A longer time than that between two passes of any provider over an object that is not complete.
 const QUIET: Duration = Duration::from_secs(12);
 
 /// Runs the course of these kinds side by side.
@@ -50,7 +50,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     let home = Home::make(&logs, &kubernetes.admin_kubeconfig()).unwrap();
     planned(&mut sites, &home).await;
 
-    // What is under way when CAPO is stopped for good; the long ones begin first.
+    // CAPO begins what is to be under way when it is stopped. The rolling update takes longest, so it begins first.
     let running = capo.start(&logs).await.unwrap();
     for long in [true, false] {
         each(&mut sites, async |site, found| {
@@ -70,13 +70,13 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     })
     .await;
 
-    // A client of every cluster, until its deletion.
+    // A client sends requests to every cluster until the cluster is deleted.
     let mut asking = Vec::new();
     for (site, _) in &sites {
         asking.push(site.ask().await);
     }
 
-    // Over to capo-rs.
+    // capo-rs takes the clusters over.
     swap::stop(running);
     let stopped: Vec<Duration> = sites.iter().map(|(site, _)| site.cloud_time()).collect();
     for (site, _) in &sites {
@@ -123,7 +123,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     .await;
     each(&mut sites, async |site, found| {
         found.machines_of_capo_rs = match Moment::of(site.kind) {
-            // It has rolled its control plane, or is gone.
+            // The moment itself has replaced the machines of the control plane, or has deleted the cluster.
             Moment::RollingUpdate | Moment::DeletingCluster => Ok(()),
             _ if found.made.is_err() => found.made.clone(),
             _ if site.kind == Kind::ClusterClass => scaled_and_rolled(site).await,
@@ -132,7 +132,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     })
     .await;
 
-    // And back.
+    // CAPO gets the clusters back.
     each(&mut sites, async |site, found| {
         site.until_quiet(QUIET).await;
         found.present = site.machines_and_templates().await;
@@ -157,7 +157,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
         found.written_by_capo = site.writes_since(mark);
     })
     .await;
-    // A rolling update of CAPO's loses requests.
+    // A rolling update under CAPO may lose requests, so the clients of real control planes stop before it.
     for ((site, found), asking) in sites.iter_mut().zip(&mut asking) {
         if site.control_plane.is_some()
             && let Some(asking) = asking.take()
@@ -189,7 +189,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     sites.into_iter().map(|(_, found)| found).collect()
 }
 
-/// Stops the manager, takes its hooks off, and leaves one behind that serves the webhooks and works on nothing.
+/// Stops the manager, removes its hooks, and starts a manager that only serves the webhooks.
 async fn back(manager: Manager, installation: &Installation, logs: &std::path::Path) -> Manager {
     swap::stop(manager.process);
     swap::release_hooks(installation).unwrap();
@@ -197,7 +197,7 @@ async fn back(manager: Manager, installation: &Installation, logs: &std::path::P
     swap::capo_rs(installation, logs, &arguments).await.unwrap()
 }
 
-/// What the page says to look at shows the cluster, which is Ready, and its member.
+/// Checks that the commands of the page show the cluster as Ready, and its member.
 async fn verified(site: &Site, home: &Home) -> Result<(), String> {
     let shown = home
         .verify(&site.name)
@@ -244,7 +244,7 @@ async fn made(site: &Site) -> Result<(), String> {
     }
     // The bastion's addresses get into the allowed ranges in the pass after it was made.
     site.touch(v, "made").await;
-    // What kubeadm would have reported: from now on the gate is in force.
+    // The test reports what kubeadm would report. From now on the gate is in force.
     if site.control_plane.is_none() {
         let initialised = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
         site.patch_status("Cluster", &site.name, initialised).await;
@@ -253,7 +253,7 @@ async fn made(site: &Site) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until every object was looked at by the provider that has just started, and once more.
+/// Waits until the provider that has just started has made two passes over every object.
 async fn two_passes(site: &Site, version: Version) -> Result<(), String> {
     let mut outcome = Ok(());
     if let Version::V1Beta2 = version {
@@ -295,7 +295,7 @@ async fn machines_of_capo_rs(site: &Site) -> Result<(), String> {
         .await?;
     }
     site.members_of("cp-1").await?;
-    // CAPO writes it in every pass, and its webhook refuses another one.
+    // CAPO writes the provider id in every pass, and its webhook refuses to change it.
     for machine in ["cp-0", "cp-1", "w-1"] {
         let object = site.get("OpenStackMachine", machine, v).await;
         let provider_id = object["spec"]["providerID"].as_str().unwrap_or_default();
@@ -354,7 +354,7 @@ pub(crate) fn last_calls(sites: &[(Site, Found)]) -> Vec<u64> {
         .collect()
 }
 
-/// The time of the first call to its cloud after this one; of a paused cluster there is none.
+/// The time of the first call to its cloud after call number `mark`. There is none if the cluster is paused.
 async fn first_call(site: &Site, mark: u64) -> Option<f64> {
     let at_most = match site.kind {
         Kind::HeldMember => Duration::ZERO,
@@ -368,7 +368,7 @@ async fn first_call(site: &Site, mark: u64) -> Option<f64> {
     .await
 }
 
-/// Does something with every site side by side.
+/// Runs `act` for all sites side by side.
 async fn each(sites: &mut [(Site, Found)], act: impl AsyncFn(&Site, &mut Found)) {
     join_all(sites.iter_mut().map(|(site, found)| act(site, found))).await;
 }
@@ -382,7 +382,7 @@ async fn each_with(
     join_all(all.map(|((site, found), mark)| act(site, found, *mark))).await;
 }
 
-/// Where the logs are, and stay.
+/// The folder of the logs, which stay after the run.
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("takeover")
 }

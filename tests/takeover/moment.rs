@@ -8,14 +8,14 @@ use crate::{
     site::{Site, Version},
 };
 
-/// The machine that comes or goes at that moment.
+/// The machine that is created or deleted at that moment.
 const LATE: &str = "cp-late";
-/// Longer than everything takes from the beginning of a moment to the first passes of capo-rs, in seconds.
+/// A longer time than from the beginning of a moment to the first passes of capo-rs, in seconds.
 pub(crate) const LONG: f64 = 90.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Nothing: capo-rs must not send a single writing call.
+    /// Nothing is under way, so capo-rs must not send a single call that writes.
     Settled,
     /// A new machine serves beside the old ones, and the first old one is deleting.
     RollingUpdate,
@@ -41,7 +41,7 @@ impl Moment {
         }
     }
 
-    /// CAPO begins it.
+    /// Lets CAPO begin what is under way at this moment.
     pub(crate) async fn begin(self, site: &Site) -> Result<(), String> {
         let v = Version::V1Beta1;
         match self {
@@ -100,7 +100,7 @@ impl Moment {
         }
     }
 
-    /// capo-rs brings it to its end, once its gate is in force.
+    /// Waits until capo-rs has finished it, with its gate in force.
     pub(crate) async fn end(self, site: &Site) -> Result<(), String> {
         let v = Version::V1Beta2;
         let admitted = |it: &Value| it["status"]["initialization"]["provisioned"] == true;
@@ -154,5 +154,5 @@ fn command(site: &Site, command: Value) {
     assert!(answer.is_ok(), "{text}: {answer:?}");
 }
 
-/// The members of a load balancer by name, and itself by an empty name, with their provisioning status.
+/// The provisioning statuses of the members of a load balancer by name. The load balancer itself has an empty name.
 pub(crate) type Statuses = Vec<(String, Provisioning)>;

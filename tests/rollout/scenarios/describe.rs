@@ -1,4 +1,4 @@
-//! `clusterctl describe` while a rollout is held: whoever looks there sees why.
+//! `clusterctl describe` while a rollout is held: its output shows the reason.
 
 use std::process::Command;
 
@@ -55,7 +55,7 @@ async fn the_reason_of_a_hold_is_on_the_screen() {
         .await;
     println!("{plain}");
     assert!(plain.contains("APIServerLoadBalancerReady"), "{plain}");
-    // With the conditions: the reason too.
+    // With the conditions, the line also shows the reason.
     let whole = describe(&["--show-conditions=all", "--echo"]);
     println!("{whole}");
     let mut lines = whole.lines();

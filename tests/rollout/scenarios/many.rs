@@ -1,5 +1,5 @@
-//! Twenty clusters that roll at once on one credential whose manager may ask Octavia five times a second: all come to
-//! their end, no gate is wrong, and none is starved. The manager and the fake cloud are processes; Cluster API is a
+//! Twenty clusters roll out at once with one credential, and their manager may send Octavia five requests a second: all rollouts
+//! finish, no gate decides wrongly, and no cluster is starved. The manager and the fake cloud are processes; Cluster API is a
 //! script, since twenty real control planes would be sixty kube-apiservers.
 
 use std::{
@@ -32,7 +32,7 @@ const CLUSTERS: usize = 20;
 const REPLICAS: usize = 3;
 /// Calls a second to each service of the cloud.
 const QPS: u32 = 5;
-/// The slowest cluster may take so many times as long as the one in the middle.
+/// The slowest cluster may take this many times as long as the median.
 const STARVED: f64 = 2.0;
 /// The pace of Cluster API's script: sixty machines are looked at in each interval.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -99,8 +99,8 @@ async fn twenty_clusters_roll_at_once_on_one_credential() {
     cloud.is_as_it_should_be(&clusters).await;
 }
 
-/// In no span of ten seconds were there more calls than the budget and its burst allow; half a second is what a busy
-/// machine may shift a call by.
+/// Checks that no span of ten seconds has more calls than the budget and its burst allow. A busy machine may shift a call by half
+/// a second.
 fn budget_was_kept(calls: &[f64]) {
     let span = 10.0;
     let allowed = f64::from(QPS) * (span + 0.5) + f64::from(QPS);
@@ -159,7 +159,7 @@ impl Cloud {
         }
     }
 
-    /// When Octavia was called after call number `since`, and the number of the last call.
+    /// The times of the calls to Octavia after call number `since`, and the number of the last call.
     async fn calls(&self, since: u64) -> (Vec<f64>, u64) {
         let path = format!("calls?service=load-balancer&since={since}");
         let answer = control(&self.host, &path).await;
@@ -171,7 +171,7 @@ impl Cloud {
         (times, answer["last"].as_u64().unwrap())
     }
 
-    /// Each load balancer has the members of the new machines and no others; nothing exists twice.
+    /// Checks that each load balancer has the members of the new machines and no others, and that nothing exists twice.
     async fn is_as_it_should_be(&self, clusters: &[Cluster]) {
         let balancers = balancers(&self.host).await;
         for cluster in clusters {
@@ -253,7 +253,7 @@ impl Cluster {
         cluster
     }
 
-    /// Servers have no namespace: two of one name could not share a project.
+    /// The name of a machine. It contains the namespace, because servers have none, and all clusters share one project.
     fn machine(&self, index: usize) -> String {
         format!("{}-cp-{index}", self.namespace)
     }
@@ -286,7 +286,7 @@ impl Cluster {
         }
     }
 
-    /// Replaces its machines one after the other, the new one first, as KubeadmControlPlane does; how long it took.
+    /// Replaces its machines one after the other, the new one first, as KubeadmControlPlane does. Returns how long this took.
     async fn roll(&self) -> Duration {
         let begun = Instant::now();
         for old in 0..REPLICAS {
@@ -303,13 +303,13 @@ impl Cluster {
     }
 }
 
-/// Looks at the cloud whenever a gate lets something through, and once a second whether every cluster is served.
+/// Reads the cloud whenever a gate lets a machine through, and checks once a second that every cluster is served.
 struct Judge {
     wrong: Arc<Mutex<BTreeSet<String>>>,
     work: JoinSet<()>,
 }
 
-/// What a gate has let through: in which namespace, which machine, and when that was wrong.
+/// A machine that a gate has let through: its namespace, its name, and the function that tells why this was wrong.
 type Passed = (String, String, fn(&str, usize, &Truth) -> Option<String>);
 
 impl Judge {
@@ -330,7 +330,7 @@ impl Judge {
                 let api = api(admin, &namespace, kind);
                 let (tell, namespace) = (tell.clone(), namespace.clone());
                 let mut seen = BTreeSet::new();
-                // What is so at the begin was so before.
+                // The watch begins with objects that were let through before it.
                 let begun = Instant::now();
                 work.spawn(follow(api, move |machine| {
                     let name = watch::name(machine);
@@ -361,7 +361,7 @@ impl Judge {
     }
 }
 
-/// No load balancer is without a member that gets connections.
+/// Records each load balancer that has no member which gets connections.
 async fn serving(host: String, wrong: Arc<Mutex<BTreeSet<String>>>) {
     loop {
         for (namespace, truth) in balancers(&host).await {

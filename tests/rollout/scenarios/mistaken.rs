@@ -1,4 +1,4 @@
-//! Something that looks like the cluster's and is not: another project, another machine's address.
+//! Objects that look like those of the cluster and are not: another project, and another machine's address.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn in_another_project_nothing_is_created_and_nothing_released() {
 
     credentials(&rollout, &own).await;
     rollout.timeline.note(What::Mended(text));
-    // A changed Secret is looked for once a minute, and by a process that starts.
+    // The manager reads the Secret once a minute, and at its start.
     rollout.start_manager(&[]).await;
     rollout
         .until_object("Machine", &leaving, "is gone", Value::is_null)
@@ -96,7 +96,7 @@ async fn a_member_that_was_left_at_a_reused_address_goes_and_the_new_machine_is_
     })
     .await;
     rollout.until_complete().await;
-    // The cloud gives the next machine the address of the newest one, once that is free.
+    // The cloud gives the next machine the address of the newest machine as soon as it is free.
     let known = rollout.machines().await;
     let lost = known.last().unwrap().clone();
     let address = rollout.machines.alive()[&lost];
@@ -113,7 +113,7 @@ async fn a_member_that_was_left_at_a_reused_address_goes_and_the_new_machine_is_
     let gone = json!({"set_server": {"server": lost, "status": "GONE"}});
     rollout.cloud.control().run(gone).unwrap();
     rollout.foreign_client().await.delete_port_at(address).await;
-    // What was under way on that machine is lost, and nothing later.
+    // The requests that this machine was answering fail with it, so the client starts only after that.
     let proof = crate::rollout::proof::Proof::begin(&rollout).await;
     rollout.start_manager(&[]).await;
     let new = rollout.machine_after(&known).await;

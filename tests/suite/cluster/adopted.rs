@@ -177,7 +177,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
     capo.balancer_is_active(id).await;
     let mark = stage.cloud.control().last_call();
 
-    // The objects, as CAPO leaves them: paused, as its operator does before the deployments are swapped.
+    // The objects as CAPO leaves them. They are paused, because the operator pauses them before the deployments are swapped.
     let change = if with_bastion {
         json!({"bastion": {"enabled": true, "spec": bastion_machine()},
     "apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}})
@@ -263,7 +263,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
         stage.patch_status(kind, name, status).await;
     }
 
-    // Unpaused under the other deployment: everything is found to be as it should.
+    // The objects are resumed under the other deployment, which finds everything as it should be.
     stage
         .patch(
             "OpenStackCluster",

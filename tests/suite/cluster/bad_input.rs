@@ -1,4 +1,5 @@
-//! Input that can't work: a condition that says what is wrong, one event, no storm, and it heals.
+//! Input that can't work: a condition says what is wrong, there is one event and no storm of calls, and the cluster becomes ready
+//! after the input is corrected.
 
 use serde_json::{Value, json};
 
@@ -126,7 +127,7 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
         .await;
         assert_eq!(warnings.len(), 1, "{}: {warnings:#?}", case.name);
     }
-    // Three of them are mended in their Secret, which no watch tells us of.
+    // Three cases are corrected in their Secrets, which are not watched.
     for secret in ["absent", "malformed", "bad-password"] {
         stage.secret(secret, &good, None).await;
     }

@@ -126,7 +126,7 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
     let balancer = &cloud["load_balancers"][0];
     assert_eq!(balancer["listeners"][0]["allowed_cidrs"], *ranges);
 
-    // Restored from a backup: no status, and uids of before.
+    // The objects are restored from a backup: they have no status, and owner references with the previous uids.
     stage.one_more_pass("c1").await;
     let mark = stage.cloud.control().last_call();
     let old_owner = json!([{"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
@@ -158,7 +158,7 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
         .await;
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
-    // Another flavor: another server behind the same floating IP.
+    // Another flavor needs another server, which gets the same floating IP.
     change(&stage, json!({"spec": spec("m1.medium", "cirros")})).await;
     let second = until_bastion(&stage).await;
     let replaced = &second["status"]["bastion"];
@@ -166,7 +166,7 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
     assert_eq!(replaced["floatingIP"], bastion["floatingIP"]);
     assert_eq!(servers(&stage).len(), 1);
 
-    // An image that does not exist: the user asked for another bastion, so the old one goes.
+    // The new image does not exist. The old bastion is deleted nevertheless, because the user asked for another one.
     change(&stage, json!({"spec": spec("m1.medium", "no-such-image")})).await;
     let broken = stage
         .until("OpenStackCluster", "c1", |cluster| {
@@ -181,7 +181,7 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
     );
     assert_eq!(servers(&stage), Vec::<Value>::new());
 
-    // Off, removed from the spec, and on again.
+    // The bastion is disabled, removed from the spec, and enabled again.
     change(&stage, json!({"enabled": false})).await;
     let off = until_no_bastion(&stage).await;
     assert_eq!(off["status"]["bastionSecurityGroup"], Value::Null);

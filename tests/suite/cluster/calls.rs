@@ -1,4 +1,4 @@
-//! What a cluster costs: calls are counted, Octavia's polled operations included.
+//! Counts of the calls for a cluster, including the reads during operations of Octavia.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const MOST_CALLS: usize = 30;
 const MOST_WRITES: usize = 14;
 /// The most calls of a pass over a cluster with three control-plane machines when nothing has changed.
 const MOST_STEADY: usize = 8;
-/// The passes that are counted. What hardly ever changes is read in every fourth.
+/// The number of passes that are counted. Values that hardly ever change are read in every fourth pass.
 const STEADY_PASSES: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +95,7 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
             })
             .await;
     }
-    // Newcomers are admitted before their members are enabled.
+    // New machines are admitted before their members are enabled.
     until("every member is enabled", async || {
         let cloud = stage.cloud.control().dump();
         let balancer = &cloud["load_balancers"][0];
@@ -131,14 +131,14 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
     .await;
     let labels: Vec<&str> = calls.iter().map(|call| call.label.as_str()).collect();
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
-    // Every sixth read of the tree comes with what the tree lacks.
+    // With every sixth read of the tree, the values are read that the tree does not have.
     let is_octavia = |call: &&Call| call.service == Service::LoadBalancer;
     let octavia = calls.iter().filter(is_octavia);
     let trees = octavia
         .clone()
         .filter(|call| call.label == "loadbalancer_status_tree");
     let (octavia, trees) = (octavia.count(), trees.count());
-    // By the cloud's own clock: a busy machine delays each of the passes by another time.
+    // The times are those of the cloud's clock, because a busy machine delays each pass differently.
     let lasted = calls.last().unwrap().at - calls[0].at;
     let rounds = lasted / SYNC_PERIOD.as_secs_f64();
     // The time between two reads varies by a fifth.

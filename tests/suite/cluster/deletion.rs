@@ -1,4 +1,4 @@
-//! Deletions that something holds: what a server or a Service of the workload cluster left in the network.
+//! Deletions that wait for objects which a server or a Service of the workload cluster has left in the network.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/delete-service-load-ba
 /// The most calls of a pass that waits. After five minutes there is at most one such pass in 192 s.
 const MOST_CALLS: usize = 5;
 
-/// The user of the cloud, who works by hand.
+/// The user of the cloud, who makes changes by hand.
 struct User(Raw);
 
 impl User {
@@ -95,7 +95,7 @@ async fn a_deletion_takes_trunks_and_the_ports_of_servers_and_load_balancers_tha
         .await;
 }
 
-/// Between two attempts at what a deletion waits for, each a call with this label, there are few calls.
+/// Checks that there are few calls between two attempts of a deletion that waits. Each attempt has a call with this label.
 async fn assert_passes_cost_little(stage: &Environment, attempt: &str) {
     let mark = stage.cloud.control().last_call();
     for _ in 0..3 {
@@ -149,7 +149,7 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
 
     assert_passes_cost_little(&stage, "remove_router_interface").await;
 
-    // Those without a floating IP keep only the network.
+    // Load balancers without a floating IP hold only the network.
     let (_, floating) = user.0.get("network", "floatingips").await;
     let id = floating["floatingips"][0]["id"].as_str().unwrap();
     let url = user.0.address("network", &format!("floatingips/{id}"));

@@ -16,7 +16,7 @@ use test_support::{
 use super::quick;
 use crate::env::cluster_api::condition;
 
-/// The user of the cloud, who works by hand.
+/// The user of the cloud, who makes changes by hand.
 struct User(Raw);
 
 impl User {
@@ -94,7 +94,7 @@ async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router()
     )
     .await;
 
-    // Another generation makes the next pass read all of it.
+    // A new generation makes the next pass read everything.
     let mark = stage.cloud.control().last_call();
     let change = json!({"spec": {"controlPlaneOmitAvailabilityZone": true}});
     stage.patch("OpenStackCluster", "c1", change).await;
@@ -158,10 +158,10 @@ async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known(
     }
     stage.until_ready("c1").await;
     stage.command(json!({"remove_fault": faults[2]}));
-    // For one, no listener was opened to every address.
+    // In particular, no listener was opened to every address.
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
-    // The load balancer is looked up whatever happens to the network.
+    // The load balancer is looked up even if the network can't be read.
     stage.stop().await;
     let broken = fault(&stage, "network_list");
     stage.wipe_status("OpenStackCluster", "c1").await;
@@ -236,7 +236,7 @@ async fn clusters_of_a_project_share_the_lists_that_show_what_was_changed_by_han
     stage.sync_period = Duration::from_secs(4);
     stage.start().await;
 
-    // The first passes of the new process read each cluster by itself. The shared lists take their place.
+    // The first passes of the new process read each cluster separately. Shared lists replace these reads later.
     let mut mark = stage.cloud.control().last_call();
     until(
         "three lists of subnets in a row are of the project",

@@ -27,7 +27,7 @@ const OF_CAPO: [&str; 15] = [
     "Successfuldeletenetwork",
     "Successfuldeletesecuritygroup",
 ];
-/// What CAPO changes without an event.
+/// Changes for which CAPO writes no event.
 const FURTHER: [&str; 2] = ["Successfulupdaterouter", "Successfulupdatesecuritygroup"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,7 +24,7 @@ enum Phase {
     Deletion,
 }
 
-/// A phase, and the label of a call in it.
+/// A phase of a cluster's life, and the label of a call in it.
 type KindOfCall = (Phase, String);
 
 /// A call that is carried out and never answered.
@@ -81,7 +81,7 @@ impl<'a> Kill<'a> {
         };
         let reached = tokio::time::timeout(PATIENCE, waits).await.unwrap();
         if reached.is_none() {
-            // A call that reaches it at this moment takes it away.
+            // A call that reaches the fault at this moment removes it, so an error is expected.
             let remove = json!({"remove_fault": self.fault});
             let _ = self.stage.cloud.control().run(remove);
         }
@@ -187,7 +187,7 @@ async fn a_cluster_is_created_and_deleted_whichever_call_the_manager_is_killed_a
         (stage, kinds, hit)
     });
     let mut groups = join_all(groups).await;
-    // What is read at intervals is not in every life.
+    // Reads at intervals do not happen in every life.
     let kinds = groups.iter().map(|(_, kinds, _)| kinds.clone());
     let kinds = kinds.reduce(|one, other| &one & &other).unwrap();
     let hits = groups.iter().flat_map(|(_, _, hit)| hit.clone());

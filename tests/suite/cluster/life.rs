@@ -1,4 +1,4 @@
-//! From nothing to provisioned, and back to nothing.
+//! The life of a cluster from its creation to its deletion.
 
 use serde_json::{Value, json};
 
@@ -51,8 +51,8 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
     assert_eq!(made["status"]["failureDomains"][0]["controlPlane"], true);
     assert_eq!(stage.cloud.control().duplicates(), []);
 
-    // Our own writes are done with: the next pass finds everything, changes nothing, and leaves the
-    // load balancer to its task.
+    // After the first pass, the events of our own writes are over. The next pass finds everything, changes nothing, and does not
+    // read the load balancer.
     stage.one_more_pass("c1").await;
     let (sequence, version) = (stage.cloud.control().last_call(), version(&stage).await);
     stage.one_more_pass("c1").await;
@@ -66,10 +66,10 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         .map(|call| call.path)
         .collect();
     assert_eq!(octavia, Vec::<String>::new());
-    // One write of ours for the annotation, none for the status.
+    // capo-rs writes the annotation once, and not the status.
     assert_ne!(version, self::version(&stage).await);
 
-    // Everything that the status told can be found out again.
+    // Everything in the status can be found out again after it was removed.
     let gone = json!({
         "conditions": null, "network": null, "externalNetwork": null, "router": null, "failureDomains": null,
         "apiServerManagedLoadBalancer": null, "initialization": null, "controlPlaneSecurityGroup": null,
@@ -170,7 +170,7 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
             .unwrap();
     }
     for (name, _) in &cases {
-        // The floating IP needs a machine.
+        // This cluster is not Ready, because only a machine can get the floating IP.
         let ready = if *name == "floating" { "False" } else { "True" };
         let made = stage
             .until("OpenStackCluster", name, |cluster| {

@@ -1,4 +1,4 @@
-//! A load balancer that vanishes, fails, or is not the only one of its name.
+//! A load balancer that is deleted by others, fails, or has the same name as another one.
 
 use std::net::IpAddr;
 
@@ -200,7 +200,7 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
     );
     assert_ne!(stopped["status"]["initialization"]["provisioned"], true);
     for twin in twins {
-        // One that is being made takes no deletion yet.
+        // A load balancer that is being created refuses its deletion.
         let gone = async {
             while user
                 .delete_load_balancer(&twin.id, Priority::Gate)

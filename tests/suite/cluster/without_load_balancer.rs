@@ -74,7 +74,7 @@ pub(super) async fn joined(stage: &Environment, name: &str) {
         .await;
 }
 
-/// What is in the network of this kind.
+/// The objects of this kind in Neutron.
 fn of_kind(stage: &Environment, kind: &str) -> Vec<Value> {
     let cloud = stage.cloud.control().dump();
     cloud["network"][kind].as_array().unwrap().clone()
@@ -158,7 +158,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
         .collect();
     assert_eq!(order, ["floating_ip_update", "server_delete"]);
 
-    // Nothing can take it from the last one, so that one stays.
+    // No other machine could get the floating IP of the last one, so the last machine is held.
     stage.cluster_api.delete("Machine", "cp-1").await.unwrap();
     let held = stage
         .until("OpenStackCluster", "c1", |cluster| {
@@ -170,7 +170,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
     let kept = stage.get("Machine", "cp-1").await;
     assert!(kept["metadata"]["annotations"][HOOK].is_string());
 
-    // The way out is the deletion of the whole.
+    // The deletion of the whole cluster ends the hold.
     stage.delete("c1").await;
     assert_eq!(of_kind(&stage, "floatingips"), Vec::<Value>::new());
 }
@@ -178,7 +178,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_the_user_looks_after_is_left_alone() {
     let stage = start("floating-given").await;
-    // Such as an address of kube-vip.
+    // The user provides the endpoint, such as an address of kube-vip.
     create(
         &stage,
         json!({"controlPlaneEndpoint": {"host": "10.6.0.200", "port": 8443}}),
@@ -231,7 +231,7 @@ async fn a_floating_ip_on_a_port_of_kube_vip_stays_there() {
     create(&stage, json!({"controlPlaneEndpoint": endpoint})).await;
     let made = provisioned(&stage).await;
 
-    // A manager that runs may not look at a floating IP that it knows for minutes.
+    // A running manager may not read a floating IP that it knows for minutes, so it is restarted.
     stage.stop().await;
     let network = made["status"]["network"]["id"].as_str().unwrap();
     let new = NewPort {
@@ -254,7 +254,7 @@ async fn a_floating_ip_on_a_port_of_kube_vip_stays_there() {
         .await;
     stage.one_more_pass("c1").await;
     stage.until_ready("c1").await;
-    // Nor is a machine held until the floating IP is elsewhere.
+    // A machine is also not held until the floating IP has moved.
     stage.cluster_api.delete("Machine", "cp-0").await.unwrap();
     stage
         .until("OpenStackMachine", "cp-0", Value::is_null)

@@ -1,7 +1,8 @@
-//! Octavia out of order, in four ways at once on four clouds under one manager: few calls, few writes, soon back.
+//! Octavia fails in four ways at once, on four clouds under one manager: there are few calls and few writes, and the service is
+//! used again soon after the outage.
 //!
-//! The outage is shortened; `CAPO_RS_OUTAGE_SECONDS=120` (as `make deep` does) gives it its full length and times
-//! what was promised in seconds, which beside other tests says more about the machine.
+//! The outage is shortened; `CAPO_RS_OUTAGE_SECONDS=120` (as `make deep` does) gives it its full length and also checks the
+//! promises in seconds, which beside other tests would depend on the machine.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ const RETRY_AFTER: u64 = 5;
 /// Most status writes to one object.
 const WRITES: u32 = 5;
 
-/// The ways.
+/// The ways in which Octavia fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Reset,
@@ -98,7 +99,7 @@ struct Promise {
     outage: Duration,
     /// Calls to Octavia meanwhile.
     calls: usize,
-    /// How long Octavia may go on being away for its clients after it came back.
+    /// How long after its return Octavia may still be unused by its clients.
     back: Duration,
     /// How long the manager may take to stop.
     stop: Duration,
@@ -107,10 +108,10 @@ struct Promise {
 fn promise() -> Promise {
     let asked = std::env::var("CAPO_RS_OUTAGE_SECONDS").ok();
     let seconds = asked.and_then(|text| text.parse().ok());
-    // A call that hangs is not waited for, even on a busy machine.
+    // Even on a busy machine the manager stops before a hanging call ends.
     let (back, stop) = if seconds.is_some() { (10, 3) } else { (30, 10) };
     let seconds = seconds.unwrap_or(20_u32);
-    // 40 in two minutes; the first failures follow each other faster.
+    // 40 calls are promised for two minutes. The first failures follow each other faster than later ones.
     let calls = usize::try_from(seconds).unwrap_or(usize::MAX) / 3;
     Promise {
         outage: Duration::from_secs(seconds.into()),
@@ -200,7 +201,7 @@ async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
         written.values().all(|count| *count <= WRITES),
         "{way:?}: {written:?}"
     );
-    // By the cloud's clock: what Kubernetes makes of an answer takes its time on a busy machine.
+    // The times are those of the cloud's clock, because writes to Kubernetes are delayed on a busy machine.
     let over = (began + promise.outage).as_secs_f64();
     let served = || {
         let calls = octavia(control, since).into_iter();

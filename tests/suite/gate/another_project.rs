@@ -1,4 +1,5 @@
-//! Credentials that suddenly lead to another project, and a cluster object that vanishes.
+//! Credentials that lead to another project from one moment to the next, and an object of a cluster that is removed without a
+//! deletion.
 
 use std::time::{Duration, Instant};
 
@@ -92,7 +93,7 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
     assert_eq!(stage.writes_since(before), Vec::<String>::new());
     assert_ne!(gate(&stage.get("OpenStackMachine", "m0").await).0, "True");
 
-    // The cluster's own credentials are back: the release ends, and nothing was lost.
+    // After the cluster's own credentials are restored, the release ends, and nothing was lost.
     credentials(&stage, "demo").await;
     stage.one_more_pass("c1").await;
     stage.until("Machine", "m0", Value::is_null).await;
@@ -139,12 +140,12 @@ async fn a_load_balancer_of_the_same_name_does_not_make_another_project_the_clus
         let (status, _, message) = sign_in(cluster);
         let has_failed =
             status == "False" && message.contains("nothing is created, deleted or released");
-        // What an earlier process saw is known no more.
+        // The new process does not know what an earlier one has seen.
         has_failed && gate(cluster).0 == "Unknown"
     };
     stage.until("OpenStackCluster", "c1", held).await;
     assert_eq!(stage.writes_since(before), Vec::<String>::new());
-    // An operator can say which project is the cluster's.
+    // An operator can name the project of the cluster.
     credentials(&stage, "demo").await;
     annotate(&stage, "OpenStackCluster", "c1", json!({PROJECT: own})).await;
     stage
@@ -249,7 +250,7 @@ async fn servers_of_a_deleted_cluster_are_not_left_behind_after_a_restart() {
     }
 }
 
-/// A cluster without Machines, whose status is lost too: nothing but the annotation tells where its objects are.
+/// A cluster without Machines, whose status is lost too: only the annotation tells in which project its objects are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_without_machines_is_neither_made_again_nor_left_behind_in_another_project() {
     let mut stage = Environment::in_namespace("empty-elsewhere").start().await;
@@ -304,7 +305,7 @@ async fn a_server_that_is_absent_in_another_project_is_not_gone() {
     let before = stage.cloud.control().last_call();
     credentials_in(&stage, "own-config", "other").await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    // For how long reads have not found the server.
+    // The time for which reads have not found the server.
     let absent_for = || {
         let calls = stage.cloud.control().calls_since(before).into_iter();
         let is_absent = |call: &Call| call.label == "server_get" && call.status == Some(404);
@@ -359,7 +360,7 @@ async fn a_cluster_object_that_vanishes_ends_its_worker() {
         .await
         .unwrap();
     stage.until("OpenStackCluster", "c1", Value::is_null).await;
-    // Two steady reads would fit into this time.
+    // This time is long enough for two reads of a settled load balancer.
     until("the load balancer is not read any more", async || {
         let since = stage.cloud.control().last_call();
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -371,7 +372,7 @@ async fn a_cluster_object_that_vanishes_ends_its_worker() {
     })
     .await;
     assert_eq!(shown(), 0, "{}", stage.metrics());
-    // A pass over the machine hands it over once more, which starts nothing.
+    // A pass over the machine hands it to the tracker again, which starts no worker.
     annotate(&stage, "OpenStackMachine", "m0", json!({"test/pass": "1"})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(shown(), 0, "{}", stage.metrics());

@@ -15,7 +15,7 @@ async fn a_hook_is_ours_by_its_key_and_put_back_while_nothing_is_deleted() {
     join(&stage, &["m0"]).await;
     annotate(&stage, "Machine", "m0", json!({PRE_TERMINATE: null})).await;
     stage.until("Machine", "m0", is_hooked).await;
-    // Its value is edited: it holds all the same, and goes when it may.
+    // A user edits the value of the hook. The hook still holds the Machine, and is removed when the gate opens.
     annotate(
         &stage,
         "Machine",
@@ -101,7 +101,8 @@ async fn a_member_left_at_an_old_address_is_replaced_and_a_foreign_one_is_left_a
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
 
-    // Our name at another address: a machine has it that exists, and its own member comes beside it before it goes.
+    // A member with our name has another address. The machine with this name exists, so its own member is created before the
+    // foreign one is removed.
     let ours = format!("{}-6443-m1", balancer_name(&stage));
     let far = stranger(&stage, &ours, "10.6.0.250".parse().unwrap()).await;
     create(&stage, "m1").await;
@@ -116,7 +117,7 @@ async fn a_member_left_at_an_old_address_is_replaced_and_a_foreign_one_is_left_a
     .await;
     assert!(member(&stage, "m1").await.is_some());
 
-    // Our address under another name: of the addresses that come next, one will be m2's.
+    // Members with other names have the addresses that the cloud gives next, so one of them has the address of m2.
     let last = address(&stage, "m1").await;
     let std::net::IpAddr::V4(last) = last else {
         panic!("{last}")
@@ -167,7 +168,7 @@ async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
     let stage = Environment::in_namespace("hook-orphan").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
-    // A user removes the finalizer: the last member that serves stays, the hook stays too, and an event reports it.
+    // A user removes the finalizer. The last member that serves and the hook stay, and an event reports this.
     strip(&stage, "m0").await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     // The garbage collector deletes the server's object with its owner. The server runs the last API server, so it stays.
@@ -195,7 +196,7 @@ async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
             )
         })
         .await;
-    // Another one serves: the member is removed, and with it goes the hook, and the server.
+    // As soon as another machine serves, the member, the hook and the server are removed.
     create(&stage, "m1").await;
     has_joined(&stage, "m1").await;
     stage.until("Machine", "m0", Value::is_null).await;

@@ -23,7 +23,8 @@ async fn set_port(stage: &Environment, port: u32) {
         .unwrap();
 }
 
-/// Without its port, the load balancer is not known: on the port that Kubernetes has by default no machine ever served.
+/// Without its port, the load balancer is not known. It must not be looked for at Kubernetes' default port, at which no machine
+/// has ever served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_without_a_usable_port_holds_the_server_of_a_deleted_machine() {
     let mut stage = Environment::in_namespace("bad-port")
@@ -70,7 +71,7 @@ async fn an_endpoint_without_a_usable_port_holds_the_server_of_a_deleted_machine
     let server = stage.get("OpenStackServer", "m0").await;
     assert!(server["metadata"]["deletionTimestamp"].is_null());
 
-    // With the right port the gate holds the last machine for what it is, and lets it go once another one serves.
+    // With the right port the gate holds the machine because it is the last one, and lets it go when another one serves.
     set_port(&stage, 7443).await;
     stage
         .until("OpenStackMachine", "m0", |machine| {

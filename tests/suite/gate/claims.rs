@@ -23,7 +23,7 @@ async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says
     second["metadata"] = json!({"name": "c1-again", "namespace": stage.namespace,
         "ownerReferences": first["metadata"]["ownerReferences"], "labels": first["metadata"]["labels"]});
     second.as_object_mut().unwrap().remove("status");
-    // Creation times are whole seconds.
+    // The older object is told by its creation time, which is in whole seconds.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let before = stage.cloud.control().last_call();
     apply(&stage.admin, &[second]).await.unwrap();
@@ -43,9 +43,9 @@ async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says
     )
     .await;
     assert_eq!(stage.writes_since(before), Vec::<String>::new());
-    // The first one goes on as if nothing was.
+    // The first cluster continues undisturbed.
     join(&stage, &["m1"]).await;
-    // The copy goes without a trace: nothing of the first one's is taken down with it.
+    // The deletion of the copy deletes nothing that belongs to the first cluster.
     let before = stage.cloud.control().last_call();
     stage
         .cluster_api

@@ -10,7 +10,7 @@ use test_support::{env::Environment, waiting::until};
 
 /// The most calls to Octavia until the release gate is open.
 const MOST_CALLS: usize = 8;
-/// No call to Octavia for so long: nothing settles, and nothing is waited for.
+/// If there was no call to Octavia for this time, all changes have settled and nothing is waited for.
 const QUIET: Duration = Duration::from_secs(20);
 
 /// Three machines behind a load balancer whose operations take one second, with the shipped intervals.
@@ -57,7 +57,8 @@ async fn the_release_of_one_machine_takes_few_calls() {
     let stage = idle("cost").await;
     let since = stage.cloud.control().last_call();
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    // Not when the hook goes: meanwhile there are reads at intervals, more of them where Kubernetes is slow.
+    // The test does not wait until the hook is removed, because until then there are further reads at intervals, and more of them
+    // if Kubernetes is slow.
     until("the release gate is open", async || {
         let is_hooked = is_hooked(&stage.get("Machine", "m0").await);
         (stage.is_release_open("c1", "m0") || !is_hooked).then_some(())

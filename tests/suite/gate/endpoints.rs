@@ -1,4 +1,4 @@
-//! The endpoint in each of its kinds: the proof of a release goes to where clients go.
+//! The kinds of endpoints: the requests of a release's proof go to the endpoint that clients use.
 
 use std::collections::BTreeSet;
 
@@ -45,11 +45,11 @@ async fn the_proof_goes_to_the_endpoint_be_it_a_floating_ip_a_plain_vip_or_a_nam
             host: |_| "api.example.com",
         },
     ];
-    // Each waits for the same times.
+    // The cases run side by side, because each of them mostly waits.
     futures::future::join_all(cases.map(replace_a_machine)).await;
 }
 
-/// Replaces a machine of a cluster with such an endpoint, and looks where the requests went.
+/// Replaces a machine of a cluster with such an endpoint, and checks where the requests of the proof went.
 async fn replace_a_machine(case: Case) {
     let stage = Environment::in_namespace(case.namespace).start().await;
     let mut change = json!({"apiServer": {"managedLoadBalancer": {

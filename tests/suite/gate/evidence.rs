@@ -1,4 +1,4 @@
-//! What counts as serving where no health monitor can tell, and what does not.
+//! What counts as evidence that a member serves if no health monitor tells, and what does not.
 
 use std::net::IpAddr;
 
@@ -56,11 +56,11 @@ async fn only_200_is_evidence_for_and_only_server_errors_and_other_certificates_
         server.answer(status);
         assert_eq!(probe(port, &authority).await, outcome, "{status}");
     }
-    // Under the cluster's authority, but neither for the address nor for the Service: says nothing.
+    // A certificate of the cluster's authority that is neither for the address nor for the Service proves nothing.
     let port = free_port().unwrap();
     let _other = ApiServer::listen((LOCAL, port), &authority, &["kubelet"], 200).await;
     assert_eq!(probe(port, &authority).await, ProbeOutcome::Answered);
-    // No authority, no evidence.
+    // Without an authority there is no evidence.
     let nothing = TlsProber::new()
         .probe(LOCAL, port, "no certificate".into())
         .await;

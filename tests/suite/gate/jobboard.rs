@@ -1,4 +1,5 @@
-//! amphorav2 may have a jobboard: an operation whose worker died is resumed by another one under an ACTIVE load balancer.
+//! With amphorav2 there may be a jobboard: another worker resumes an operation whose worker has died, while the load balancer is
+//! ACTIVE.
 
 use std::time::{Duration, Instant};
 
@@ -76,8 +77,8 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
     stage.until("Cluster", "c1", Value::is_null).await;
 }
 
-/// The settings, and how long after its worker has died the operation is resumed. `make deep` has those that are shipped, and
-/// five minutes.
+/// The settings, and the seconds from the death of the worker until the operation is resumed. `make deep` takes the shipped
+/// settings and five minutes.
 fn resumed() -> (Settings, u64) {
     if is_deep() {
         return (Settings::default(), 300);

@@ -1,4 +1,4 @@
-//! What a gate needs to know of the load balancer does not depend on the rest of the cluster's infrastructure.
+//! The gates find the load balancer even if other parts of the cluster's infrastructure can't be read.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ async fn after_a_restart_a_release_does_not_wait_for_network_router_or_security_
             .await;
 
         let calls = stage.cloud.control().calls_since(before);
-        // The last one may not have been answered yet.
+        // The last call may not have been answered yet.
         let of_part: Vec<_> = calls
             .iter()
             .filter(|call| call.path.contains(part))

@@ -1,5 +1,5 @@
-//! `--load-balancer-gate=observe` and `off`, taken up in the middle of things: a Machine is held and already
-//! deleting, a member still waits for its API server.
+//! A change to `--load-balancer-gate=observe` or `off` while a Machine is being deleted and held, and a member still waits for
+//! its API server.
 
 use capo_core::GateMode;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::{
 };
 use test_support::env::Environment;
 
-/// m0 is held at our hook, as m1 joins admin-down; then the manager stops.
+/// m0 is held by our hook, because m1 joins with a disabled member. Then the manager stops.
 async fn held_and_joining(namespace: &str, range: &str) -> (Environment, ApiServer) {
     let (mut stage, _, server) = first_up(namespace, range).await;
     join_unhealthy(&stage, "m1").await;
@@ -54,7 +54,7 @@ async fn observing_says_what_it_would_hold_and_holds_nothing() {
     stage.start().await;
     stage.until("Machine", "m0", Value::is_null).await;
     until_enabled(&stage, "m1").await;
-    // Admission: the condition is False, and yet the machine counts.
+    // The admission gate only reports: the condition is False, and the machine counts as provisioned.
     stage.command(serde_json::json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
     create(&stage, "m2").await;
     stage
@@ -93,7 +93,7 @@ async fn observing_says_that_a_release_would_be_held() {
     }
     operating(&stage, "m1", "ERROR").await;
     until_seen(&stage, "m1", "ERROR").await;
-    // So that there is time to look: Nova deletes nothing until then.
+    // Nova refuses the deletion of the server until the test has read the objects.
     let refused = serde_json::json!({"match": {"label": "server_delete"}, "status": 409});
     let refused = stage.command(serde_json::json!({"fault": refused}))["id"].clone();
     stage.cluster_api.delete("Machine", "m0").await.unwrap();

@@ -27,13 +27,13 @@ async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
             })
         })
         .await;
-    // Neither comes a machine in nor does one go.
+    // During the hold, no machine is admitted and none is released.
     create(&stage, "m2").await;
     until_held(&stage, "m2", "OperatorHold", &["change freeze"]).await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     until_held(&stage, "m0", "OperatorHold", &["change freeze"]).await;
     assert!(!is_provisioned(&stage.get("OpenStackMachine", "m2").await));
-    // A bypass on one machine goes before a hold on all.
+    // A bypass of one machine has precedence over a hold of the whole cluster.
     annotate(
         &stage,
         "OpenStackMachine",
@@ -69,7 +69,7 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
             (status, reason) == ("True", "OperatorBypass") && message.contains("ticket 12")
         })
         .await;
-    // After its end, the bypass opens nothing any more, and the condition says so.
+    // A bypass that has ended opens no gate, and the condition says so.
     annotate(
         &stage,
         "OpenStackMachine",

@@ -1,5 +1,5 @@
-//! Kubernetes before 1.31: KubeadmControlPlane does not wait for our pre-terminate hook there, so a
-//! pre-drain hook holds with the same question.
+//! Kubernetes before 1.31: KubeadmControlPlane does not wait for our pre-terminate hook there, so a pre-drain hook holds the
+//! Machine for the same decision.
 
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ async fn an_old_machine_is_held_before_its_node_is_drained() {
         "etcd member and API server live"
     );
     assert!(member(&stage, "m0").await.is_some());
-    // The other one serves again: both hooks go, the member before the API server.
+    // When the other machine serves again, both hooks are removed, and the member is removed before the API server dies.
     operating(&stage, "m1", "ONLINE").await;
     stage.until("Machine", "m0", Value::is_null).await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
@@ -56,7 +56,7 @@ async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_
     let stage = Environment::in_namespace("pre-drain-passed").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join_old(&stage, &["m0"]).await;
-    // No other control-plane machine stays: pre-drain hooks are not waited for.
+    // If no other control-plane machine stays, KubeadmControlPlane does not wait for pre-drain hooks.
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     until_held(
         &stage,
@@ -71,7 +71,7 @@ async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_
     assert!(has(&held, PRE_TERMINATE) && has(&held, PRE_DRAIN));
     assert!(member(&stage, "m0").await.is_some());
     assert_eq!(stage.calls("server_delete"), 0);
-    // A user takes both off: that one machine goes, and nothing puts them back.
+    // A user removes both hooks. The machine is deleted, and the hooks are not set again.
     let off = serde_json::json!({PRE_TERMINATE: null, PRE_DRAIN: null});
     super::scene::annotate(&stage, "Machine", "m0", off).await;
     stage.until("Machine", "m0", Value::is_null).await;

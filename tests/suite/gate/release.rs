@@ -1,4 +1,5 @@
-//! A machine that goes: drained, removed and confirmed absent before its API server dies, one at a time.
+//! Releases: a member is drained, removed and confirmed absent before its API server dies, and only one machine is released at a
+//! time.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -43,7 +44,7 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
     let leaving = id_of(&stage, "m0").await;
     let before = stage.cloud.control().last_call();
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    // KubeadmControlPlane drops its own hook when it takes etcd member and API server down.
+    // The API server ends when KubeadmControlPlane removes its own hook.
     until_ok("m0 is released", async || {
         let machine = stage.get("Machine", "m0").await;
         if has(&machine, CONTROL_PLANE_HOOK) {
@@ -111,7 +112,7 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
     until("m0 is restored", async || weighs(1).await).await;
     let machine = stage.get("Machine", "m0").await;
     assert!(is_hooked(&machine) && has(&machine, CONTROL_PLANE_HOOK));
-    // The hold starts over, and the way out that its message names works.
+    // The hold begins again, and the bypass that its message names ends it.
     let end = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let bypass = format!("bypass until={end} reason=known");
     annotate(&stage, "OpenStackMachine", "m0", json!({OVERRIDE: bypass})).await;
@@ -154,7 +155,7 @@ async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
     )
     .await;
     assert!(member(&stage, last).await.is_some());
-    // Whatever was written for one was written before anything for the next.
+    // All writes for one machine come before the first write for the next machine.
     let writes = member_writes(&stage, before);
     let mut order: Vec<usize> = writes
         .iter()
@@ -175,7 +176,7 @@ async fn a_control_plane_that_was_deleted_holds_its_machines_no_longer() {
     let kind = "KubeadmControlPlane";
     stage.cluster_api.delete(kind, "c1").await.unwrap();
     stage.until(kind, "c1", Value::is_null).await;
-    // The next pass over the cluster, which its worker would ask for in minutes, reads it again.
+    // The next pass over the cluster reads the load balancer again. Without this change it would be due only in minutes.
     annotate(
         &stage,
         "OpenStackCluster",

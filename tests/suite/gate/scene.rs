@@ -21,7 +21,7 @@ pub(super) const PRE_TERMINATE: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
 pub(super) const PRE_DRAIN: &str =
     "pre-drain.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
-/// The hook behind which KubeadmControlPlane takes etcd member and API server down.
+/// The hook of KubeadmControlPlane. The machine's etcd member and API server end when it is removed.
 pub(super) const CONTROL_PLANE_HOOK: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
 /// The annotation with the operator's override of the gate.
@@ -65,8 +65,8 @@ pub(super) async fn create(stage: &Environment, name: &str) {
         .unwrap();
 }
 
-/// Creates control-plane machines one after the other, as a control plane does. The member of a newcomer is enabled by a
-/// write after its machine was admitted; that write is over too.
+/// Creates control-plane machines one after the other, as a control plane does. A new member is enabled by a write after its
+/// machine was admitted. This write is also over.
 pub(super) async fn join(stage: &Environment, names: &[&str]) {
     for name in names {
         create(stage, name).await;
@@ -133,7 +133,7 @@ pub(super) fn is_hooked(machine: &Value) -> bool {
     has(machine, PRE_TERMINATE)
 }
 
-/// What the gate's condition says: status, reason, message.
+/// The status, reason and message of the gate's condition.
 pub(super) fn gate(object: &Value) -> (&str, &str, &str) {
     condition(object, "APIServerLoadBalancerReady").unwrap_or_default()
 }
@@ -234,7 +234,7 @@ pub(super) fn member_writes(stage: &Environment, since: u64) -> Vec<fake_cloud::
         .collect()
 }
 
-/// How a member reads to its health monitor from now on.
+/// Sets the operating status of a member from now on.
 pub(super) async fn operating(stage: &Environment, machine: &str, status: &str) {
     let member = member(stage, machine).await.unwrap();
     stage.command(
@@ -297,7 +297,7 @@ pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, wo
     .await;
 }
 
-/// What KubeadmControlPlane finds of the machine's API server from now on.
+/// Sets the status of KubeadmControlPlane's condition for the machine's API server from now on.
 pub(super) async fn pod_health(stage: &Environment, name: &str, status: &str) {
     let machine = stage.get("Machine", name).await;
     let mut conditions = machine["status"]["conditions"].as_array().unwrap().clone();
@@ -322,7 +322,7 @@ pub(super) async fn update(stage: &Environment, machine: &str, update: MemberUpd
     .await;
 }
 
-/// The answer of Octavia; `None` while it is at work on the load balancer.
+/// The answer of Octavia; `None` while the load balancer is locked by another change.
 pub(super) fn accepted<T>(answer: Result<T, capo_openstack::Error>) -> Option<T> {
     match answer {
         Err(error) if error.class().is_conflict() => None,

@@ -1,4 +1,5 @@
-//! What a gate rests on has to be true at the moment at which the gate is written open in Kubernetes. That moment may come late.
+//! The evidence for an open gate has to hold at the moment at which the gate's decision is written to Kubernetes. That moment may
+//! come late.
 
 use std::time::{Duration, Instant};
 
@@ -115,14 +116,14 @@ async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_to
     stage.until("Machine", "m0", Value::is_null).await;
 }
 
-/// Octavia answers no call any more while Kubernetes takes no write: the gate stays open, and what it rests on grows old.
+/// Octavia answers no call any more while the write to Kubernetes is held: the gate stays open, and its evidence grows old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
     let mut settings = quick_gate();
-    // A read counts for three such gaps, so the gate is open for twice as long as a controller may act on it.
+    // The gate counts a read for three such intervals, which is twice as long as a controller may act on it.
     settings.schedule.health = Duration::from_secs(10);
     settings.schedule.health_at_most = Duration::from_secs(10);
-    // The calls that hang take long enough not to fail before that.
+    // With the shipped time-out, the hanging calls do not fail before that.
     let stage = Environment::in_namespace("stale-release")
         .gate(settings)
         .shipped_client()
@@ -148,7 +149,7 @@ async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(is_hooked(&stage.get("Machine", "m0").await));
-    // Nothing but the age of the reads has kept the hook.
+    // Only the age of the reads has kept the hook.
     assert!(stage.is_release_open("c1", "m0"));
     assert!(!stage.is_read_fresh("c1", "m0"));
 
@@ -200,7 +201,7 @@ async fn a_machine_that_only_got_a_label_meanwhile_is_admitted_right_after_the_c
     stage.patch("OpenStackMachine", "m1", label).await;
     held.send();
     stage.until("OpenStackMachine", "m1", is_provisioned).await;
-    // The write that follows is the same one, and not one without it and a later pass.
+    // The next write has the same content: it is not split into one write without it and a later one with it.
     let mut writes = sent(&stage, |path, _| is_status_of("m1", path));
     let refused = |write: &Write| write.status == 409 && is_provisioned(&write.body);
     let refused = writes.iter().position(refused);

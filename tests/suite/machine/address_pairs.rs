@@ -96,13 +96,14 @@ async fn pairs_reach_the_ports_from_the_machine_and_from_its_template() {
     assert_eq!(pairs(&stage, "w1-0").await, ["10.7.0.0/24"]);
     assert_eq!(stage.calls("port_update"), 0);
 
-    // Changed on one machine.
+    // The pairs are changed on one machine.
     let change = json!({"spec": {"ports": ports(&["10.8.0.0/24", "10.9.0.1"])}});
     stage.patch("OpenStackMachine", "w1", change).await;
     until_pairs(&stage, "w1-0", &["10.8.0.0/24", "10.9.0.1"]).await;
     stage.until("OpenStackMachine", "w1", is_ready).await;
 
-    // Changed on the template: it reaches the machine that was not changed itself. A port without port security gets none.
+    // The pairs are changed on the template. The change reaches the machine that was not changed itself. A port without port
+    // security gets no pairs.
     let mut later = ports(&["10.10.0.1"]);
     later[1]["allowedAddressPairs"] = json!([{"ipAddress": "10.10.0.2"}]);
     let later = json!({"spec": {"template": {"spec": {"ports": later}}}});

@@ -72,7 +72,7 @@ async fn user_data_that_is_missing_or_too_long_is_named_and_any_bytes_are_taken(
         json!({"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "boot", "namespace": stage.namespace}, "data": data})
     };
-    // 50,001 bytes, which are more than 65,535 in base64.
+    // 50,001 bytes become more than 65,535 in base64.
     let long = "eHh4".repeat(16_667);
     for (number, (data, words)) in [
         (json!({"other": "eA=="}), "has no key value"),
@@ -92,7 +92,7 @@ async fn user_data_that_is_missing_or_too_long_is_named_and_any_bytes_are_taken(
         until_refused(&stage, &server, "InvalidSpec", words).await;
     }
     assert_eq!(stage.calls("server_create"), 0);
-    // Not UTF-8.
+    // This value is not UTF-8.
     apply(&stage.admin, &[secret(json!({"value": "//79/A=="}))])
         .await
         .unwrap();

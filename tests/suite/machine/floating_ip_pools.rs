@@ -198,7 +198,7 @@ async fn retained_addresses_are_given_again_and_go_with_the_pool() {
         .await;
     assert_eq!(list(&freed, "claimedIPs"), Vec::<String>::new());
     assert_eq!(freed["status"]["floatingIPNetwork"]["name"], "public");
-    // All of it comes back after a wipe, and nothing changes in OpenStack.
+    // The whole status is written again after a wipe, and nothing changes in OpenStack.
     let since = stage.cloud.control().last_call();
     stage.wipe_status(POOL, "pool").await;
     let back = stage
@@ -235,13 +235,13 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
     create(&stage, claim(&stage.namespace, "a")).await;
     let address = address_of(&stage, "a").await;
     assert_eq!(floating_ips(&stage).await, [address.clone()].into());
-    // A new process knows of it by the record, and by the description of what was allocated.
+    // A new process learns of the allocation from the record, and from the description of the floating IP.
     let recorded = stage.get(POOL, "pool").await;
     let annotations = recorded["metadata"]["annotations"].as_object().unwrap();
     let lost: jiff::Timestamp = annotations[RECORD].as_str().unwrap().parse().unwrap();
     // The record counts from the loss of the answer and not from the request, which can wait for its turn.
     assert!(lost >= begun + std::time::Duration::from_secs(3), "{lost}");
-    // It would be over after two minutes, which a busy machine may need for what follows.
+    // The record would expire after two minutes, which the following steps may take on a busy machine.
     let hour = jiff::SignedDuration::from_hours(1);
     let lasting = (jiff::Timestamp::now() + hour).to_string();
     let lasting = json!({"metadata": {"annotations": {RECORD: lasting}}});
@@ -261,7 +261,7 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
         })
         .await;
     assert_eq!(stage.calls("floating_ip_create"), 1);
-    // The record is over.
+    // The record has expired.
     let old = json!({"metadata": {"annotations": {RECORD: "2026-01-01T00:00:00Z"}}});
     stage.patch(POOL, "pool", old).await;
     assert_ne!(address_of(&stage, "b").await, address);
@@ -311,7 +311,7 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
         (vec![held.clone()], vec![free.clone()])
     );
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
-    // What CAPO left is honoured to the end.
+    // An address that CAPO has allocated is released like one of ours.
     let _garbage = garbage::collect(&stage.admin, &stage.namespace);
     stage
         .cluster_api
@@ -350,7 +350,7 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
         .create_machine("c1", "w1", false, spec)
         .await
         .unwrap();
-    // No pool yet: said, and no server is created.
+    // While the pool does not exist, the condition says so, and no server is created.
     let waiting = stage
         .until("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "FloatingAddressFromPoolReady")

@@ -48,7 +48,7 @@ async fn cluster_with_one_machine(namespace: &str) -> Environment {
     stage.until("OpenStackCluster", "c1", is_provisioned).await;
     control_plane_machine(&stage, "m0").await;
     stage.until("OpenStackMachine", "m0", is_provisioned).await;
-    // Cluster API took it over: from here on it is a member of the control plane like any other.
+    // The Machine has its node. From here on it is a member of the control plane like any other.
     let joined = |machine: &Value| machine["status"]["nodeRef"].is_object();
     stage.until("Machine", "m0", joined).await;
     stage
@@ -81,7 +81,7 @@ async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
     assert_eq!(status_and_reason(&held, "InstanceReady"), ("True", "Ready"));
     assert_eq!(status_and_reason(&held, "Ready"), ("False", "NotReady"));
     assert_eq!(held["status"]["activeMembers"], "0/1");
-    // While it is held, no other machine waits.
+    // Other machines do not wait while it is held.
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
@@ -128,7 +128,7 @@ async fn a_machine_is_not_called_provisioned_by_a_process_that_is_not_the_leader
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_creation_fails_is_repaired_before_its_machine_counts() {
     let stage = cluster_with_one_machine("failed-member").await;
-    // Its repairs fail too until the test has seen the failure, so that it can't miss it.
+    // The repairs of the member fail too, until the test has seen the failure.
     stage
         .command(json!({"operation": {"operation": "member-create", "name": "-m1", "fail": true}}));
     let early = std::sync::atomic::AtomicBool::new(false);
@@ -161,12 +161,12 @@ async fn the_last_serving_machine_is_held_at_our_hook_until_another_serves() {
         .await;
     assert!(held["metadata"]["deletionTimestamp"].is_null());
     assert!(is_hooked(&stage.get("Machine", "m0").await));
-    // Another one serves: the hook goes, then the member, then the server.
+    // When another machine serves, the hook is removed, then the member, then the server.
     control_plane_machine(&stage, "m1").await;
     stage
         .until("Machine", "m0", |machine| !is_hooked(machine))
         .await;
-    // A gate that wants a newer look at a server has one taken, not as many as fit into the wait.
+    // A gate that needs a newer read of a server causes one read, and not as many as fit into the wait.
     let looks = stage.calls("server_get");
     assert!(looks <= 40, "servers were looked at {looks} times");
     stage.until("OpenStackMachine", "m0", Value::is_null).await;

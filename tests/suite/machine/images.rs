@@ -8,7 +8,7 @@ use test_support::env::{
     environment::{identity, status_and_reason},
 };
 
-/// The kind as far as it is read: any spec, any status.
+/// A definition of the kind that allows any spec and any status.
 fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -42,7 +42,7 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
             })
             .await
     };
-    // Not even the kind is there.
+    // The definition of the kind is not installed yet.
     until_told(
         "DependencyNotFound",
         "spec.image.imageRef: there is no Image node of openstack.k-orc.cloud in the namespace image-object",
@@ -70,7 +70,7 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     let server = stage.get("OpenStackServer", "w1").await;
     assert_eq!(server["status"]["resolved"]["imageID"], glance);
 
-    // The kind is watched by now: another server hears of its Image long before it would look again, after a minute.
+    // The kind is watched now, so another server gets a pass as soon as its Image changes, and not only after a minute.
     let mut other = image("False");
     other["metadata"]["name"] = json!("other");
     apply(&stage.admin, &[other.clone()]).await.unwrap();

@@ -36,7 +36,7 @@ fn whole_server(stage: &Environment, name: &str, network: &str) -> Value {
     wanted
 }
 
-/// Whether a fault has met one of the calls since number `since`.
+/// Whether a fault has affected one of the calls since number `since`.
 fn has_struck(stage: &Environment, since: u64) -> bool {
     let was_struck = |call: &Call| call.fault.is_some();
     let calls = stage.cloud.control().calls_since(since);
@@ -125,7 +125,7 @@ fn misfortune(random: &mut StdRng) -> Option<Value> {
         0 => Some(json!({"reset": true, "apply": true})),
         1 => Some(json!({"status": 500, "apply": true})),
         2 => Some(json!({"hang": true, "apply": true})),
-        // The client has given up by the time at which the service does it.
+        // The client gives up before the service carries the call out.
         3 => Some(json!({"delay": random.random_range(4.0..8.0), "apply": true})),
         4 => Some(json!({"delay": 5, "status": 504, "apply": true})),
         _ => None,

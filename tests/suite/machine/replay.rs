@@ -1,5 +1,5 @@
-//! What happens to servers in real clouds, played again: everything a server can have at once, a server in ERROR that an
-//! operator repairs, a cloud that deletes softly, and a proxy that answers 404.
+//! Situations of servers in real clouds: everything a server can have at once, a server in ERROR that an operator repairs, a
+//! cloud that deletes softly, and a proxy that answers 404.
 
 use capo_openstack::{compute::NewServer, network::NewPort};
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ async fn one_404_does_not_end_a_deletion() {
         .await
         .unwrap();
     until_ready(&stage, "s1").await;
-    // A proxy's, for the first read by id and for the first list.
+    // A proxy answers 404 to the first read by id and to the first list.
     for label in ["server_get", "server_list"] {
         stage.command(json!({"fault": {"match": {"label": label}, "count": 1, "status": 404}}));
     }

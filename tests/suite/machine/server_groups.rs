@@ -89,7 +89,7 @@ async fn machines_share_a_group_that_goes_with_the_last_of_them() {
 
     delete(&stage, "w0").await;
     assert_eq!(groups(&stage).len(), 2, "w1 and w2 are in the group");
-    // The last two go at the same time.
+    // The last two servers are deleted at the same time.
     for name in ["w1", "w2"] {
         cluster_api.delete("Machine", name).await.unwrap();
     }
@@ -121,7 +121,7 @@ async fn a_group_that_is_full_of_quota_or_deleted_by_hand_heals() {
         conditions.contains("too many server groups"),
         "{conditions}"
     );
-    // A user who changes the object is heard at once.
+    // A change by a user starts a pass at once.
     stage.command(json!({"clear": "faults"}));
     stage
         .patch(

@@ -1,4 +1,4 @@
-//! Servers with all that is made for them, on workers: no load balancer has a say.
+//! Servers with everything that is created for them. They are workers, which no gate concerns.
 
 use serde_json::{Value, json};
 
@@ -125,7 +125,7 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
         server_before["status"]["instanceID"]
     );
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
-    // And nothing is left behind though the ports' ids were lost with the status.
+    // No port is left, although the ids of the ports were lost with the status.
     stage.cluster_api.delete("Machine", "w1").await.unwrap();
     stage.until("Machine", "w1", Value::is_null).await;
     assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
@@ -198,7 +198,7 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
         .unwrap();
     stage.until("OpenStackMachine", "w1", is_ready).await;
     stage.command(json!({"set_server": {"server": "w1", "status": "GONE"}}));
-    // Any change of the object is a reason to look.
+    // Any change of the object starts a pass.
     stage
         .patch(
             "OpenStackServer",
@@ -222,7 +222,8 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
 async fn a_paused_machine_is_left_alone() {
     let mut stage = Environment::in_namespace("paused").start().await;
     stage.foreign_cluster("c1").await;
-    // Objects of two kinds do not come in the order in which they were changed, but all of them before the first pass.
+    // A watch may deliver changes of two kinds in another order, so the manager starts after the changes and reads all of them
+    // before its first pass.
     stage.stop().await;
     stage
         .patch("Cluster", "c1", json!({"spec": {"paused": true}}))
@@ -247,7 +248,7 @@ async fn a_paused_machine_is_left_alone() {
         status_and_reason(&machine, "Paused"),
         ("False", "NotPaused")
     );
-    // Its server hears of the next pause too, and of its end.
+    // The server's object is also paused and resumed with the Cluster the next time.
     for (paused, status) in [(true, "True"), (false, "False")] {
         let change = json!({"spec": {"paused": paused}});
         stage.patch("Cluster", "c1", change).await;

@@ -32,7 +32,7 @@ async fn a_server_without_a_cluster_comes_goes_and_survives_the_loss_of_its_stat
     let is_ready = |server: &Value| is(server, "Ready", "True");
     let before = stage.until("OpenStackServer", "s1", is_ready).await;
 
-    // Image and flavor are gone by the time the status is lost.
+    // The image and the flavor do not exist any more when the status is lost.
     stage.stop().await;
     let since = stage.cloud.control().last_call();
     stage.wipe_status("OpenStackServer", "s1").await;

@@ -30,7 +30,7 @@ async fn a_provider_id_has_no_region_of_the_cluster_and_is_never_rewritten() {
     let machine = stage.until("OpenStackMachine", "w1", is_ready).await;
     let id = machine["status"]["instanceID"].as_str().unwrap().to_owned();
     assert_eq!(machine["spec"]["providerID"], format!("openstack:///{id}"));
-    // An earlier version wrote the cluster's region: its nodes carry it too.
+    // An earlier version wrote the cluster's region into the provider id. It must stay, because the nodes have the same id.
     stage.stop().await;
     let earlier = format!("openstack://RegionOne/{id}");
     let change = json!({"spec": {"providerID": earlier}});

@@ -44,7 +44,7 @@ fn cluster(version: &str, rest: &str) -> String {
     )
 }
 
-/// Bodies, and the answers that are right: a status, and a text that must be in what is said.
+/// Bodies and their right answers: the status, and a text that the answer must contain.
 fn bodies() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
     let deep = |open: &str, count: usize| open.repeat(count);
     let closed = format!("{}0{}", "[".repeat(5_000), "]".repeat(5_000));
@@ -264,7 +264,7 @@ async fn in_time<T>(mut request: impl AsyncFnMut() -> Result<T, kube::Error>) ->
     .await
 }
 
-/// As large as the API server takes, in both versions; one that is too large is its own to refuse. It cuts off a
+/// Writes an object as large as the API server accepts, in both versions. The API server itself refuses a larger one. It ends a
 /// conversion after 30 s and an admission after 10 s.
 async fn objects_at_size_limits(client: &Client) {
     let old = api(client, "OpenStackCluster", "v1beta1", "default");

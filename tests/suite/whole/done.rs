@@ -1,6 +1,6 @@
-//! What tools that wait for an object to be done (kstatus, and with it Flux and many more) see from its
-//! creation to its end: every revision that the API server ever showed is judged by the library itself, and
-//! held against what there was in OpenStack when that revision came.
+//! What tools that wait for an object to be done (kstatus, and with it Flux and many more) see from its creation to its end: the
+//! library itself judges every revision that the API server ever showed, and the result is compared with the objects in OpenStack
+//! at the time of that revision.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -27,11 +27,11 @@ const ADDED: &str = "198.51.100.0/24";
 /// One revision of an object as a watch showed it.
 struct Revision {
     object: Value,
-    /// What OpenStack was short of at that moment, for the object to be as its spec says.
+    /// A part of the spec that OpenStack did not have yet at that moment.
     lacking: Option<&'static str>,
 }
 
-/// Records every revision of the kinds that take their time.
+/// Records every revision of the kinds that take a while to become ready.
 struct Recorder {
     seen: Arc<Mutex<Vec<Revision>>>,
     _watches: Vec<AbortOnDropHandle<()>>,
@@ -65,7 +65,7 @@ impl Recorder {
         }
     }
 
-    /// Judges every revision so far; answers how often each status was found for `kind` and `name`.
+    /// Judges every revision so far. Returns how often each status was found for `kind` and `name`.
     fn judge(&self, kind: &str, name: &str) -> Counts {
         let seen = self.seen.lock();
         let own: Vec<&Revision> = seen
@@ -82,7 +82,7 @@ impl Recorder {
             assert_eq!(verdict.status == "Terminating", going, "{object:#}");
             match verdict.status.as_str() {
                 "Current" => {
-                    // Later on, members that come and go keep the load balancer pending, which undoes nothing.
+                    // Later, new and removed members make the load balancer pending, and the object stays done nevertheless.
                     let generation = object["metadata"]["generation"].as_i64().unwrap();
                     let is_first = counts.done.insert(generation);
                     if let Some(lacking) = revision.lacking.filter(|_| is_first) {
@@ -143,7 +143,7 @@ struct Counts {
     object: Value,
 }
 
-/// What OpenStack is short of for `object` to be as its spec says, by looking at OpenStack alone.
+/// A part of the spec of `object` that OpenStack does not have yet, found by looking at OpenStack alone.
 fn lacking(kind: &str, object: &Value, control: &Control) -> Option<&'static str> {
     let cloud = control.dump();
     let name = object["metadata"]["name"].as_str().unwrap();
@@ -205,7 +205,7 @@ async fn nothing_reads_as_done_before_it_is() {
     let control = stage.cloud.control();
     let run = |command: Value| control.run(command).unwrap();
 
-    // Creation, each part of it slow enough to be seen.
+    // The creation. Each part of it is slow enough to be seen.
     run(json!({"operation": {"operation": "load-balancer-create", "duration": 3}}));
     run(json!({"operation": {"operation": "listener-create", "duration": 2}}));
     run(json!({"server_rule": {"name": "done", "build": 2}}));
@@ -225,7 +225,7 @@ async fn nothing_reads_as_done_before_it_is() {
         assert!(counts.in_progress >= 2, "{kind}: {counts:?}");
     }
 
-    // A change that Octavia takes its time for.
+    // A change that takes Octavia a while.
     run(json!({"operation": {"operation": "listener-update", "duration": 3}}));
     let admin = stage.kubernetes.admin().await.unwrap();
     let clusters = api(&admin, "default", "OpenStackCluster");
@@ -239,7 +239,7 @@ async fn nothing_reads_as_done_before_it_is() {
         .until_done("OpenStackCluster", "done", changed)
         .await;
 
-    // A failure: the condition reports it, and the object stays in progress.
+    // A failure. The condition reports it, and the object stays in progress.
     run(
         json!({"server_rule": {"name": "broken", "build": 0.5, "fail": "No valid host was found."}}),
     );
@@ -257,7 +257,7 @@ async fn nothing_reads_as_done_before_it_is() {
         .await;
     assert_eq!(counts.current, 0, "{counts:?}");
 
-    // A change of the credentials: wrong ones are never done.
+    // A change of the credentials. With wrong ones the object never reads as done.
     let machines = api(&admin, "default", "OpenStackMachine");
     let name_secret = async |secret: &str| {
         let identity = json!({"spec": {"identityRef": {"name": secret, "cloudName": "demo"}}});

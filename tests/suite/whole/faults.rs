@@ -73,7 +73,7 @@ async fn it_starts_without_openstack_and_says_so_on_the_cluster() {
         message.contains("OpenStackAuthenticationSucceeded"),
         "{message}"
     );
-    // It heals by itself.
+    // The cluster becomes ready without help.
     let mended = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "cloud-config", "namespace": "default"},

@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::env::{ClusterApi, Installation, Kubernetes, Manager, apply::apply, kubernetes};
 
-/// Lease times that let a test see a lease end, and a busy machine keep one.
+/// Lease times that are short enough for a test to see a lease end, and long enough for a busy machine to keep one.
 pub(crate) const SHORT_LEASE: [&str; 4] = [
     "--leader-elect",
     "--leader-elect-lease-duration=12s",
@@ -28,7 +28,7 @@ pub(crate) struct IsolatedEnvironment {
 }
 
 impl IsolatedEnvironment {
-    /// Sets everything up but the manager.
+    /// Starts everything except a manager.
     pub(crate) async fn start() -> Self {
         Self::with(cloud().await, None).await
     }
@@ -38,7 +38,7 @@ impl IsolatedEnvironment {
         Self::with(cloud().await, Some(manifests)).await
     }
 
-    /// Another management cluster, before the same cloud.
+    /// Another management cluster with the same cloud.
     pub(crate) async fn beside(other: &Self) -> Self {
         Self::with(Arc::clone(&other.cloud), None).await
     }
@@ -85,7 +85,7 @@ impl IsolatedEnvironment {
             .unwrap()
     }
 
-    /// Where the first manager serves the webhooks.
+    /// The port at which the first manager serves the webhooks.
     pub(crate) fn webhook_port(&self) -> u16 {
         self.installation.webhook_port
     }
@@ -166,14 +166,14 @@ impl IsolatedEnvironment {
             .unwrap();
     }
 
-    /// What of a cluster is left in OpenStack, and what exists twice.
+    /// Checks that nothing of a cluster is left in OpenStack, and that nothing exists twice.
     pub(crate) fn assert_nothing_is_left_of(&self, cluster: &str) {
         let name = format!("k8s-clusterapi-cluster-default-{cluster}");
         assert_eq!(self.cloud.control().leftovers(&name), []);
         self.assert_nothing_exists_twice();
     }
 
-    /// At most one object under every logical key.
+    /// Checks that at most one object exists under every logical key.
     pub(crate) fn assert_nothing_exists_twice(&self) {
         assert_eq!(self.cloud.control().duplicates(), []);
     }

@@ -54,7 +54,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }
 
-/// Creates the objects again: without status, with new uids, and with the new uids in their owner references.
+/// Creates the objects again, without status and with new uids, which their owner references also have.
 async fn copy(from: &Client, to: &Client) {
     let mut uids = Vec::new();
     for (kind, mut object) in objects(from).await {
@@ -73,7 +73,7 @@ async fn copy(from: &Client, to: &Client) {
         let object = serde_json::from_value(object).unwrap();
         let made = match api.create(&PostParams::default(), &object).await {
             Ok(made) => made,
-            // The credentials are there already.
+            // The target already has the credentials.
             Err(kube::Error::Api(status)) if status.code == 409 && kind == "Secret" => continue,
             Err(error) => panic!("{kind}: {error}"),
         };
@@ -81,7 +81,8 @@ async fn copy(from: &Client, to: &Client) {
     }
 }
 
-/// Everything about it is known. No server listens at the members' addresses, so the cluster may or may not be Ready.
+/// Whether the object's state is known and will not change. No server listens at the members' addresses, so the cluster may or
+/// may not be Ready.
 fn settled(object: &Value) -> bool {
     let status = |kind| condition(object, kind).map(|(status, ..)| status);
     object["status"]["initialization"]["provisioned"] == true
@@ -121,7 +122,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
             .await
             .unwrap();
     }
-    // A newcomer is admitted before its member is enabled.
+    // A new machine is admitted before its member is enabled.
     until("every member is enabled", async || {
         let truth = Truth::of(source.cloud.control());
         let is_enabled = truth.members.len() == 2 && truth.members.iter().all(|member| member.up);
@@ -130,7 +131,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
     .await;
     let before = source.kubernetes.admin().await.unwrap();
 
-    // Paused, and copied to a management cluster where the provider runs too.
+    // The objects are paused and copied to another management cluster, where the provider also runs.
     patch(
         &before,
         "Cluster",
@@ -149,7 +150,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
     let target = IsolatedEnvironment::beside(&source).await;
     let mut second = target.start_manager("manager", &[]);
     second.until_ready().await.unwrap();
-    // What was under way when it was paused is over.
+    // The operations that were under way at the pause have ended.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mark = source.cloud.control().last_call();
     let after = target.kubernetes.admin().await.unwrap();
@@ -161,7 +162,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .await
         .unwrap();
 
-    // Deleted at the source. The annotation alone protects: nothing is paused there any more.
+    // The objects are deleted at the source. Nothing is paused there any more, so only the annotation protects them.
     let moving =
         json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
     let sources = objects(&before).await;
@@ -210,7 +211,8 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         }
     }
 
-    // Unpaused at the target: the manager finds all objects again, writes nothing, and no machine loses its admission.
+    // The cluster is resumed at the target. The manager finds all objects again and writes nothing, and no machine loses its
+    // admission.
     patch(
         &after,
         "Cluster",
@@ -256,7 +258,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .collect();
     assert_eq!(written, Vec::<String>::new());
 
-    // The provider is removed: its hook, which names it, stays until a user removes it.
+    // After the provider was removed, its hook stays until a user removes it. The hook's name tells whose it is.
     second.process.signal("TERM").unwrap();
     second.process.wait(PATIENCE).unwrap();
     target_api.delete("Machine", "cp-1").await.unwrap();

@@ -1,5 +1,5 @@
-//! Templates, shared credentials and pools: what becomes of them, and that tools which wait for an object
-//! to be done see it.
+//! Templates, shared credentials and pools: what the manager reports of them, and that tools which wait until an object is done
+//! see this.
 
 use capo_api::GROUP;
 use fake_cloud::Service;
@@ -42,7 +42,7 @@ fn identity(name: &str, secret: &str) -> Value {
     })
 }
 
-/// Creates one object of each of these kinds; answers kinds and names.
+/// Creates one object of each of these kinds. Returns their kinds and names.
 pub(super) async fn create_all(
     stage: &IsolatedEnvironment,
     name: &str,
@@ -105,7 +105,7 @@ async fn until(
     .await
 }
 
-/// The object once a pass over its generation is over.
+/// The object as soon as a pass over its generation has ended.
 pub(super) async fn until_seen(stage: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
     until(stage, kind, name, "was never looked at", |object| {
         object["status"]["observedGeneration"] == object["metadata"]["generation"]
@@ -113,7 +113,7 @@ pub(super) async fn until_seen(stage: &IsolatedEnvironment, kind: &str, name: &s
     .await
 }
 
-/// What kstatus says of an object.
+/// The status that kstatus computes for an object.
 fn verdict(object: &Value) -> String {
     let verdicts = kstatus::compute(std::slice::from_ref(object)).unwrap();
     verdicts[0].status.clone()
@@ -154,7 +154,7 @@ async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
     machine_templates(&stage).await;
     shared_credentials(&stage).await;
 
-    // A new generation is read again.
+    // A new generation gets a pass.
     let labels = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
     patch(&stage, "OpenStackClusterTemplate", "one", labels).await;
     let seen = until_seen(&stage, "OpenStackClusterTemplate", "one").await;
@@ -163,7 +163,7 @@ async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
     assert!(!log.contains("hunter2"), "a password is in the log");
 }
 
-/// What a node would have, for two calls, and again for none.
+/// The capacity of a node is read with two calls, and after that without any.
 async fn machine_templates(stage: &IsolatedEnvironment) {
     let seen = until_seen(stage, MACHINE_TEMPLATE, "one").await;
     assert_eq!(

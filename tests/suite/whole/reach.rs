@@ -1,5 +1,5 @@
-//! How far a manager reaches: what it is not for by `--namespace` and `--watch-filter` it leaves alone, and Clusters
-//! of all other namespaces it keeps apart.
+//! The reach of a manager: it leaves objects alone that `--namespace` and `--watch-filter` exclude, and it keeps Clusters of
+//! different namespaces apart.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
     let mut manager =
         stage.start_manager("manager", &["--namespace=default", "--watch-filter=blue"]);
     manager.until_ready().await.unwrap();
-    // The one that is looked at comes last: by then there was time for the others.
+    // The object that the manager reconciles is created last, so there was time for the others before.
     elsewhere
         .create_cluster(
             "foreign",
@@ -68,7 +68,7 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
         );
     }
 
-    // Its machines too: the server's object carries the label on.
+    // The filter also applies to machines: the object of a server gets the label of its machine.
     let spec = json!({"flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "ubuntu-kube"}}});
     for machine in ["w-blue", "w-red"] {
         stage
@@ -135,7 +135,7 @@ async fn a_server_belongs_to_the_shard_of_its_machine() {
     let admin = stage.kubernetes.admin().await.unwrap();
     let mut manager = stage.start_manager("manager", &["--watch-filter=blue"]);
     manager.until_ready().await.unwrap();
-    // The one that is looked at comes last: by then there was time for the others.
+    // The object that the manager reconciles is created last, so there was time for the others before.
     for (name, shard) in [("kept", "red"), ("leaving", "red"), ("ours", "blue")] {
         let machine = json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachine",
@@ -188,7 +188,7 @@ async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
         .wait_for("OpenStackCluster", "b-c", PATIENCE, is_provisioned)
         .await
         .unwrap();
-    // Creation times are whole seconds.
+    // The older cluster is told by its creation time, which is in whole seconds.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let mark = stage.cloud.control().last_call();
     second
@@ -210,7 +210,7 @@ async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
         .map(|call| call.label.as_str())
         .collect();
     assert_eq!(written, Vec::<&str>::new());
-    // The older one goes, and the name is free.
+    // After the older cluster is deleted, the name is free.
     first.delete("Cluster", "b-c").await.unwrap();
     second
         .wait_for("OpenStackCluster", "c", PATIENCE, is_provisioned)

@@ -66,7 +66,7 @@ async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
-    // `make deep` lets the lease be as it is shipped, and freezes the leader for longer than it lasts.
+    // `make deep` uses the shipped times of the lease, and freezes the leader for longer than the lease lasts.
     let shipped = std::env::var_os("CAPO_RS_SHIPPED_LEASE").is_some();
     let (lease, frozen_for) = if shipped {
         (&["--leader-elect"][..], Duration::from_secs(20))
@@ -114,7 +114,7 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
         .until_logged("the leader lease was lost")
         .await
         .unwrap();
-    // Whatever was written since the thaw, the second wrote: nothing is left to create.
+    // All writes since the first manager runs again are of the second one, and nothing is left to create.
     let late: Vec<_> = control
         .calls_since(before)
         .into_iter()

@@ -1,6 +1,6 @@
-//! capo-rs as an operator installs it: its definitions, its ServiceAccount with exactly the shipped
-//! roles, its webhooks. What a cluster would do with a Service and cert-manager is a URL and a
-//! certificate on the loopback address here; nothing else differs from the shipped manifests.
+//! capo-rs as an operator installs it: its definitions, its ServiceAccount with exactly the shipped roles, its webhooks. A URL
+//! and a certificate on the loopback address take the place of a Service and cert-manager. Nothing else differs from the shipped
+//! manifests.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Installs everything in `kubernetes`. Objects of our kinds can be made as soon as the manager is ready.
+    /// Installs everything in `kubernetes`. Objects of our kinds can be created as soon as a manager is ready.
     pub async fn install(kubernetes: &Kubernetes) -> Result<Self, Error> {
         let manifests =
             capo_rs::cli::manifests::yaml(&capo_rs::cli::manifests::Choices::default())?;
