@@ -12,8 +12,8 @@ async fn untrue_statuses_are_noticed_held_and_repaired() {
         "m-certificate",
         "n-stale",
         "ovn-early",
-        "situation-14",
-        "situation-5-bypass",
+        "health-check",
+        "hold-bypass",
         "stuck-create",
     ])
     .await;
