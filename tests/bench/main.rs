@@ -119,9 +119,11 @@ async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
     for name in &names {
         scene.cluster(plan(name)).await;
     }
-    let provisioned = names
-        .iter()
-        .map(|name| scene.provisioned("OpenStackCluster", name));
+    let provisioned = names.iter().map(|name| {
+        scene
+            .cluster_api
+            .until_provisioned("OpenStackCluster", name)
+    });
     join_all(provisioned).await;
     let mut lags = Vec::new();
     // The first machine of a cluster waits for no other member, so it is not measured.

@@ -151,7 +151,7 @@ async fn roll(rollout: &Rollout, table: &Table) {
 /// Waits until this many of the old machines are gone.
 async fn gone(rollout: &Rollout, old: &[String], count: usize) {
     rollout
-        .until(&format!("{count} old machines are gone"), async || {
+        .until_some(&format!("{count} old machines are gone"), async || {
             let now = rollout.machines().await;
             let left = old.iter().filter(|name| now.contains(name)).count();
             (left + count <= old.len()).then_some(())

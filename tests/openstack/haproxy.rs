@@ -85,7 +85,7 @@ fn listener(port: u16, monitor: Option<AppliedMonitor>) -> AppliedListener {
                 member(3, |member| member.weight = 0),
                 member(4, |member| member.backup = true),
                 member(5, |member| member.check.1 = 6444),
-                member(6, |member| member.check.0 = "127.9.9.60".to_owned()),
+                member(6, |member| member.check.0 = "127.9.9.60".into()),
             ],
         }),
     }

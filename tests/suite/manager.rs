@@ -87,10 +87,9 @@ async fn it_says_what_it_waits_for_while_kubernetes_is_away() {
 async fn it_is_not_ready_while_kubernetes_is_gone_and_names_a_cluster_api_that_is_too_old() {
     let mut kubernetes = Kubernetes::start().await.unwrap();
     let installation = Installation::install(&kubernetes).await.unwrap();
-    let arguments = installation.arguments();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let folder = kubernetes.folder().to_owned();
-    let mut manager = Manager::start(&folder, &installation.kubeconfig, &arguments).unwrap();
+    let mut manager = installation
+        .start_manager(kubernetes.folder(), &[], Vec::new())
+        .unwrap();
     // No definition of Cluster API is installed. A client sees no difference between that and one that does not serve v1beta2.
     manager
         .until_logged("Cluster API 1.11 or later must be installed")
@@ -262,10 +261,8 @@ fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_are_for_those_who_may_read_them() {
-    let kubernetes = Kubernetes::start().await.unwrap();
+    let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
     let admin = kubernetes.admin().await.unwrap();
-    kubernetes.install_cluster_api().await.unwrap();
-    let installation = Installation::install(&kubernetes).await.unwrap();
     let reader = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": {"name": "reader"},
@@ -279,12 +276,10 @@ async fn metrics_are_for_those_who_may_read_them() {
     apply(&admin, &[reader, accounts[0].clone(), accounts[1].clone()])
         .await
         .unwrap();
-    let mut arguments = installation.arguments();
-    arguments.push("--insecure-diagnostics=false".to_owned());
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut manager =
-        Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
-    manager.until_ready().await.unwrap();
+    let manager = installation
+        .ready_manager(kubernetes.folder(), &["--insecure-diagnostics=false"])
+        .await
+        .unwrap();
 
     let authority =
         reqwest::Certificate::from_pem(kubernetes.authority().certificate().as_bytes()).unwrap();

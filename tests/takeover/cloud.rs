@@ -168,7 +168,8 @@ impl Site {
     /// Waits until no object of it is left in Kubernetes and in the cloud.
     pub(crate) async fn is_deleted(&self) -> Result<(), String> {
         let v = Version::V1Beta1;
-        self.until("Cluster", &self.name, v, Value::is_null).await?;
+        self.until_object("Cluster", &self.name, v, Value::is_null)
+            .await?;
         let left = self
             .cloud
             .control()

@@ -84,7 +84,7 @@ impl ControlPlane {
     pub(crate) async fn until_complete(&self, site: &Site) -> Result<(), String> {
         let wanted = self.options.replicas;
         let name = site.referred("controlPlaneRef").await?;
-        site.until("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
+        site.until_object("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
             let status = &it["status"];
             let counts = ["replicas", "upToDateReplicas", "readyReplicas"];
             counts.iter().all(|count| status[*count] == wanted)
@@ -109,7 +109,7 @@ impl ControlPlane {
             _ => ("KubeadmControlPlane", &name, json!({"spec": rollout})),
         };
         site.patch(kind, of, Version::V1Beta2, change).await;
-        site.until("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
+        site.until_object("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
             condition(it, "RollingOut").is_some_and(|(is, ..)| is == "True")
         })
         .await

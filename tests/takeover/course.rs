@@ -5,7 +5,9 @@ use std::{path::PathBuf, time::Duration};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use test_support::{
-    env::{Capo, ClusterApiManagers, Installation, Kubernetes, Manager},
+    env::{
+        Capo, ClusterApiManagers, Installation, Kubernetes, Manager, cluster_api::is_provisioned,
+    },
     waiting::PATIENCE,
 };
 
@@ -88,7 +90,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     swap::remove_webhooks(&client).await.unwrap();
     let installation = Installation::install(&kubernetes).await.unwrap();
     let observe = ["--load-balancer-gate=observe"];
-    let mut manager = swap::capo_rs(&installation, &logs, &observe).await.unwrap();
+    let mut manager = installation.ready_manager(&logs, &observe).await.unwrap();
     each(&mut sites, async |site, found| {
         if Moment::of(site.kind) == Moment::Settled {
             found.taken_over = two_passes(site, Version::V1Beta2).await;
@@ -106,7 +108,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
             .map(|at| at - stopped.as_secs_f64());
     }
     swap::stop(manager.process);
-    manager = swap::capo_rs(&installation, &logs, &[]).await.unwrap();
+    manager = installation.ready_manager(&logs, &[]).await.unwrap();
     each_with(
         &mut sites,
         &marks,
@@ -194,7 +196,7 @@ async fn back(manager: Manager, installation: &Installation, logs: &std::path::P
     swap::stop(manager.process);
     swap::release_hooks(installation).unwrap();
     let arguments = ["--namespace=capo-system", "--skip-crd-migration-phases=All"];
-    swap::capo_rs(installation, logs, &arguments).await.unwrap()
+    installation.ready_manager(logs, &arguments).await.unwrap()
 }
 
 /// Checks that the commands of the page show the cluster as Ready, and its member.
@@ -219,18 +221,20 @@ async fn made(site: &Site) -> Result<(), String> {
     site.create().await?;
     let ready = |object: &Value| object["status"]["ready"] == true;
     let cluster = site.referred("infrastructureRef").await?;
-    site.until("OpenStackCluster", &cluster, v, ready).await?;
+    site.until_object("OpenStackCluster", &cluster, v, ready)
+        .await?;
     for machine in site.first_machines() {
-        site.until("OpenStackMachine", machine, v, ready).await?;
+        site.until_object("OpenStackMachine", machine, v, ready)
+            .await?;
     }
     if site.kind.has_bastion() {
-        site.until("OpenStackCluster", &cluster, v, |cluster| {
+        site.until_object("OpenStackCluster", &cluster, v, |cluster| {
             cluster["status"]["bastion"]["floatingIP"].is_string()
         })
         .await?;
     }
     for machine in site.first_machines() {
-        site.until("Machine", machine, v, |machine| {
+        site.until_object("Machine", machine, v, |machine| {
             machine["spec"]["providerID"].is_string()
         })
         .await?;
@@ -261,7 +265,7 @@ async fn two_passes(site: &Site, version: Version) -> Result<(), String> {
         let visited = |object: &Value| condition(object, "Paused").is_some();
         for (kind, name) in site.objects(version).await {
             if outcome.is_ok() {
-                outcome = site.until(kind, &name, version, visited).await;
+                outcome = site.until_object(kind, &name, version, visited).await;
             }
         }
     }
@@ -289,10 +293,8 @@ async fn machines_of_capo_rs(site: &Site) -> Result<(), String> {
     site.machine("cp-1", true, v).await?;
     site.machine("w-1", false, v).await?;
     for machine in ["cp-1", "w-1"] {
-        site.until("OpenStackMachine", machine, v, |machine| {
-            machine["status"]["initialization"]["provisioned"] == true
-        })
-        .await?;
+        site.until_object("OpenStackMachine", machine, v, is_provisioned)
+            .await?;
     }
     site.members_of("cp-1").await?;
     // CAPO writes the provider id in every pass, and its webhook refuses to change it.
@@ -306,7 +308,7 @@ async fn machines_of_capo_rs(site: &Site) -> Result<(), String> {
         }
     }
     site.delete("Machine", "w-1").await;
-    site.until("Machine", "w-1", v, Value::is_null).await
+    site.until_object("Machine", "w-1", v, Value::is_null).await
 }
 
 /// CAPO adds a worker and a control-plane machine.
@@ -315,7 +317,7 @@ async fn machines_of_capo(site: &Site) -> Result<(), String> {
     site.machine("cp-2", true, v).await?;
     site.machine("w-2", false, v).await?;
     for machine in ["cp-2", "w-2"] {
-        site.until("OpenStackMachine", machine, v, |machine| {
+        site.until_object("OpenStackMachine", machine, v, |machine| {
             machine["status"]["ready"] == true
         })
         .await?;

@@ -142,10 +142,7 @@ impl Site {
         let name = &self.name;
         let secret = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            json!({
-                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": name},
-                "stringData": {"clouds.yaml": self.cloud.clouds_yaml()},
-            }),
+            apply::credentials(name, "cloud-config", &self.cloud.clouds_yaml()),
         ];
         self.apply(&secret).await?;
         self.apply(&self.kind.before(&self.cloud, name).await)
@@ -264,7 +261,7 @@ impl Site {
     pub(crate) async fn referred(&self, field: &str) -> Result<String, String> {
         let v = Version::V1Beta2;
         let set = |cluster: &Value| cluster["spec"][field]["name"].is_string();
-        self.until("Cluster", &self.name, v, set).await?;
+        self.until_object("Cluster", &self.name, v, set).await?;
         let cluster = self.get("Cluster", &self.name, v).await;
         let name = cluster["spec"][field]["name"].as_str();
         Ok(name.unwrap_or_default().to_owned())
@@ -345,7 +342,7 @@ impl Site {
     }
 
     /// Waits until `wanted` holds for an object. The error shows the last state of the object.
-    pub(crate) async fn until(
+    pub(crate) async fn until_object(
         &self,
         kind: &str,
         name: &str,

@@ -17,7 +17,7 @@ use kube::{
 };
 use serde_json::Value;
 use test_support::{
-    env::{Capo, Error, Guarded, Installation, Manager, capo::WEBHOOKS, manager, programs},
+    env::{Capo, Error, Guarded, Installation, capo::WEBHOOKS, manager, programs},
     migration_page::{RUN_ON_CLUSTERS, block},
 };
 
@@ -33,20 +33,6 @@ pub(crate) async fn remove_webhooks(client: &Client) -> Result<(), Error> {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     api.delete(WEBHOOKS, &DeleteParams::default()).await?;
     Ok(())
-}
-
-/// Starts capo-rs as it is shipped, with these arguments on top.
-pub(crate) async fn capo_rs(
-    installation: &Installation,
-    logs: &Path,
-    more: &[&str],
-) -> Result<Manager, Error> {
-    let mut arguments = installation.arguments();
-    arguments.extend(more.iter().map(|&argument| argument.to_owned()));
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut manager = Manager::start(logs, &installation.kubeconfig, &arguments)?;
-    manager.until_ready().await?;
-    Ok(manager)
 }
 
 /// `capo-rs release-hooks`, while no manager runs.

@@ -28,7 +28,7 @@ async fn of_three_machines_deleted_at_once_the_last_stays() {
         rollout.delete("Machine", &machine).await;
     }
     let last = rollout
-        .until("one Machine is not let go", async || {
+        .until_some("one Machine is not let go", async || {
             let machines = rollout.list("Machine").await;
             let mut kept = machines
                 .iter()
@@ -163,7 +163,7 @@ async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error(
     rollout.machines.crash(dead);
     let crashed = Instant::now();
     rollout
-        .until("the dead API server is unhealthy", async || {
+        .until_some("the dead API server is unhealthy", async || {
             let machine = rollout.get("Machine", dead).await?;
             if condition(&machine, "APIServerPodHealthy").is_some_and(|(is, ..)| is == "False") {
                 return Some(());

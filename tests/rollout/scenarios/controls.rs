@@ -71,7 +71,7 @@ async fn off_line(options: RolloutOptions, meanwhile: impl Fn(&Rollout)) {
     rollout.roll().await;
     // That takes about a minute and a half on a quiet machine.
     rollout
-        .until("there is an outage", async || {
+        .until_some("there is an outage", async || {
             meanwhile(&rollout);
             (failed(&rollout) >= OUTAGE).then_some(())
         })

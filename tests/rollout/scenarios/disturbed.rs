@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{complete, stays_hooked};
 use crate::{
-    env::cluster_api::condition,
+    env::cluster_api::{condition, is_provisioned},
     invariants::Promises,
     rollout::proof::Proof,
     rollout::{HOOK, Rollout, RolloutOptions},
@@ -139,9 +139,12 @@ async fn a_wiped_status_comes_back_at_once() {
     let begun = Instant::now();
     for machine in &machines {
         rollout
-            .until_object("OpenStackMachine", machine, "is provisioned", |machine| {
-                machine["status"]["initialization"]["provisioned"] == true
-            })
+            .until_object(
+                "OpenStackMachine",
+                machine,
+                "is provisioned",
+                is_provisioned,
+            )
             .await;
     }
     assert!(

@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
     let gated = one_machine("on-early");
     let ungated = one_machine("off-early");
-    only_the_gate_spares_clients(gated, ungated).await;
+    Box::pin(only_the_gate_spares_clients(gated, ungated)).await;
 }
 
 /// The same through a real HAProxy.
@@ -27,7 +27,7 @@ async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
 async fn a_member_that_joins_before_its_api_server_is_up_delays_requests_through_haproxy() {
     let gated = through_haproxy("on-early-haproxy");
     let ungated = through_haproxy("off-early-haproxy");
-    only_the_gate_spares_clients(gated, ungated).await;
+    Box::pin(only_the_gate_spares_clients(gated, ungated)).await;
 }
 
 async fn only_the_gate_spares_clients(gated: RolloutOptions, ungated: RolloutOptions) {

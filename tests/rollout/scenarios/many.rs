@@ -22,8 +22,11 @@ use crate::{
         watch::{self, follow, loses_our_hook, turns_provisioned},
     },
     env::{
-        ClusterApi, Guarded, Installation, Kubernetes, Manager, apply::apply, cluster_api::api,
-        guarded::Program, manager,
+        ClusterApi, Guarded, Installation,
+        apply::{apply, credentials},
+        cluster_api::api,
+        guarded::Program,
+        manager,
     },
     rollout::{ROLLOUT_AT_MOST, folder},
 };
@@ -44,25 +47,13 @@ async fn twenty_clusters_roll_at_once_on_one_credential() {
         std::fs::remove_dir_all(&logs).unwrap();
     }
     std::fs::create_dir_all(&logs).unwrap();
-    let kubernetes = Kubernetes::start().await.unwrap();
-    kubernetes.install_cluster_api().await.unwrap();
-    let installation = Installation::install(&kubernetes).await.unwrap();
+    let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
     let cloud = Cloud::start(&logs).await;
     let admin = kubernetes.admin().await.unwrap();
-    let manager = async |arguments: &[&str]| {
-        let webhooks = installation.arguments();
-        let all: Vec<&str> = webhooks
-            .iter()
-            .map(String::as_str)
-            .chain(arguments.iter().copied())
-            .collect();
-        let mut manager = Manager::start(&logs, &installation.kubeconfig, &all).unwrap();
-        manager.until_ready().await.unwrap();
-        manager
-    };
 
-    // They come to be without haste of the test's own.
-    let mut quick = manager(&["--openstack-qps=100", "--openstack-burst=100"]).await;
+    // The clusters are created with a budget that does not slow them down: the test measures only how they roll.
+    let flags = ["--openstack-qps=100", "--openstack-burst=100"];
+    let mut quick = installation.ready_manager(&logs, &flags).await.unwrap();
     let clusters: Vec<Cluster> =
         join_all((0..CLUSTERS).map(|index| Cluster::create(&admin, &cloud, index))).await;
     join_all(clusters.iter().map(Cluster::until_complete)).await;
@@ -73,7 +64,8 @@ async fn twenty_clusters_roll_at_once_on_one_credential() {
         format!("--openstack-qps={QPS}"),
         format!("--openstack-burst={QPS}"),
     );
-    let _manager = manager(&[&qps, &burst]).await;
+    let flags = [qps.as_str(), &burst];
+    let _manager = installation.ready_manager(&logs, &flags).await.unwrap();
     let judge = Judge::begin(&admin, &cloud);
     let before = cloud.calls(0).await.1;
     let mut times = join_all(clusters.iter().map(Cluster::roll)).await;
@@ -232,9 +224,7 @@ impl Cluster {
         let namespace = format!("many-{index:02}");
         let documents = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            json!({"apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": "cloud-config", "namespace": namespace},
-                "stringData": {"clouds.yaml": cloud.clouds_yaml}}),
+            credentials(&namespace, "cloud-config", &cloud.clouds_yaml),
         ];
         apply(admin, &documents).await.unwrap();
         let cluster = Self {
@@ -242,11 +232,7 @@ impl Cluster {
             namespace,
         };
         let object = infrastructure(&cluster.namespace, Shape::default(), &json!({}));
-        cluster
-            .cluster_api
-            .create_cluster("c", object)
-            .await
-            .unwrap();
+        cluster.cluster_api.create_cluster("c", object).await;
         for index in 0..REPLICAS {
             cluster.join(index).await;
         }
@@ -261,16 +247,15 @@ impl Cluster {
     async fn join(&self, index: usize) {
         self.cluster_api
             .create_machine("c", &self.machine(index), true, machine_spec())
-            .await
-            .unwrap();
+            .await;
     }
 
     async fn until_admitted(&self, index: usize) {
         let joined = |machine: &Value| !machine["status"]["nodeRef"].is_null();
-        self.until(&self.machine(index), joined).await;
+        self.until_machine(&self.machine(index), joined).await;
     }
 
-    async fn until(&self, machine: &str, wanted: impl Fn(&Value) -> bool) {
+    async fn until_machine(&self, machine: &str, wanted: impl Fn(&Value) -> bool) {
         let seen = self
             .cluster_api
             .wait_for("Machine", machine, ROLLOUT_AT_MOST, wanted)
@@ -293,11 +278,8 @@ impl Cluster {
             let new = old + REPLICAS;
             self.join(new).await;
             self.until_admitted(new).await;
-            self.cluster_api
-                .delete("Machine", &self.machine(old))
-                .await
-                .unwrap();
-            self.until(&self.machine(old), Value::is_null).await;
+            self.cluster_api.delete("Machine", &self.machine(old)).await;
+            self.until_machine(&self.machine(old), Value::is_null).await;
         }
         begun.elapsed()
     }

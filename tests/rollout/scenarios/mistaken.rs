@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::{complete, stays_hooked};
 use crate::{
-    env::{apply::apply, cluster_api::condition},
+    env::{
+        apply::{apply, credentials},
+        cluster_api::condition,
+    },
     invariants::{Promises, secrets},
     rollout::{Rollout, RolloutOptions},
     timeline::What,
@@ -38,7 +41,7 @@ async fn in_another_project_nothing_is_created_and_nothing_released() {
 
     let text = "the Secret leads to another project".to_owned();
     rollout.timeline.note(What::Broken(text.clone()));
-    credentials(&rollout, &other).await;
+    replace_credentials(&rollout, &other).await;
     let since = control.last_call();
     rollout.start_manager(&[]).await;
     rollout.delete("Machine", &leaving).await;
@@ -65,7 +68,7 @@ async fn in_another_project_nothing_is_created_and_nothing_released() {
         .collect();
     assert_eq!(written, Vec::<&str>::new());
 
-    credentials(&rollout, &own).await;
+    replace_credentials(&rollout, &own).await;
     rollout.timeline.note(What::Mended(text));
     // The manager reads the Secret once a minute, and at its start.
     rollout.start_manager(&[]).await;
@@ -77,12 +80,8 @@ async fn in_another_project_nothing_is_created_and_nothing_released() {
     assert_eq!(figures.failed, 0);
 }
 
-async fn credentials(rollout: &Rollout, clouds_yaml: &str) {
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-config", "namespace": rollout.namespace},
-        "stringData": {"clouds.yaml": clouds_yaml},
-    });
+async fn replace_credentials(rollout: &Rollout, clouds_yaml: &str) {
+    let secret = credentials(&rollout.namespace, "cloud-config", clouds_yaml);
     apply(&rollout.client, &[secret]).await.unwrap();
 }
 

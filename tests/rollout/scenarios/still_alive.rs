@@ -35,14 +35,14 @@ async fn a_member_is_created_again_after_the_hook_while_no_other_one_serves() {
     // The member still works, but its status does not show that.
     rollout.breaks(json!({"hold": {"member": new, "status": "ERROR", "now": true}}));
     rollout
-        .until("the member is created again", async || {
+        .until_some("the member is created again", async || {
             has_member(&rollout, &old).then_some(())
         })
         .await;
     assert!(rollout.machines.alive().contains_key(&old));
     rollout.mends(json!({"release": ""}));
     rollout
-        .until("the member is removed again", async || {
+        .until_some("the member is removed again", async || {
             (!has_member(&rollout, &old)).then_some(())
         })
         .await;

@@ -105,7 +105,7 @@ fn workers(rollout: &Rollout) -> [Value; 3] {
 /// Returns the worker that is not `known` as soon as Cluster API calls it available.
 async fn until_another_worker(rollout: &Rollout, known: Option<&str>) -> String {
     rollout
-        .until("another worker is available", async || {
+        .until_some("another worker is available", async || {
             let workers = rollout.workers().await;
             let new = workers
                 .into_iter()

@@ -4,10 +4,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use test_support::{
-    env::{Environment, environment::is},
-    waiting::PATIENCE,
-};
+use test_support::env::{Environment, environment::is};
 
 use super::quick;
 use crate::{
@@ -82,8 +79,7 @@ async fn what_the_user_brings_along_is_used_and_stays() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let made = stage.until_ready("c1").await;
     assert_eq!(made["status"]["network"]["id"], own);
     assert_eq!(made["status"]["network"]["subnets"][0]["id"], own_subnet);
@@ -130,15 +126,11 @@ async fn what_the_user_brings_along_is_used_and_stays() {
     stage
         .cluster_api
         .create_machine("c1", "cp-0", true, spec)
-        .await
-        .unwrap();
+        .await;
     stage
         .cluster_api
-        .wait_for("OpenStackMachine", "cp-0", PATIENCE, |machine| {
-            machine["status"]["initialization"]["provisioned"] == true
-        })
-        .await
-        .unwrap();
+        .until_provisioned("OpenStackMachine", "cp-0")
+        .await;
     let dump = stage.cloud.control().dump();
     let member = &dump["load_balancers"][0]["pools"][0]["members"][0];
     assert!(
@@ -186,8 +178,7 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let made = stage.until_ready("c1").await;
     assert_eq!(made["status"]["router"]["ips"], json!([address]));
     let path = format!(
@@ -238,10 +229,9 @@ async fn shared_credentials_are_for_the_namespaces_that_are_let_in() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let denied = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             is(object, "OpenStackAuthenticationSucceeded", "False")
         })
         .await;

@@ -36,11 +36,7 @@ async fn creating_a_cluster_takes_few_calls() {
         .start()
         .await;
     let infrastructure = stage.cluster("c1", json!({"tags": null}));
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     stage.until_ready("c1").await;
     let calls = counted(&stage, 0).into_iter();
     let counted: Vec<String> = calls
@@ -79,21 +75,16 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
-        .await
-        .unwrap();
+        .await;
     stage.until_ready("c1").await;
     for name in ["m0", "m1", "m2"] {
-        let machine = stage
+        stage
             .cluster_api
-            .create_machine("c1", name, true, machine_spec());
-        machine.await.unwrap();
+            .create_machine("c1", name, true, machine_spec())
+            .await;
     }
     for name in ["m0", "m1", "m2"] {
-        stage
-            .until("OpenStackMachine", name, |machine| {
-                machine["status"]["initialization"]["provisioned"] == true
-            })
-            .await;
+        stage.until_provisioned("OpenStackMachine", name).await;
     }
     // New machines are admitted before their members are enabled.
     until("every member is enabled", async || {
@@ -159,11 +150,7 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
 async fn a_change_by_hand_is_seen_by_passes_that_read_little() {
     let mut stage = Environment::in_namespace("steady-drift").start().await;
     let cluster = stage.cluster("c1", json!({"apiServer": {"enableFloatingIP": false}}));
-    stage
-        .cluster_api
-        .create_cluster("c1", cluster)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", cluster).await;
     let made = stage.until_ready("c1").await;
     stage.stop().await;
     stage.sync_period = Duration::from_secs(1);

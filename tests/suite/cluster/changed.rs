@@ -16,8 +16,7 @@ async fn start(namespace: &str, spec: Value) -> (Environment, Value) {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", spec))
-        .await
-        .unwrap();
+        .await;
     let made = stage.until_ready("c1").await;
     (stage, made)
 }

@@ -48,8 +48,7 @@ async fn ready(stage: &Environment, change: Value) -> Value {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     stage.until_ready("c1").await
 }
 
@@ -221,7 +220,7 @@ async fn a_managed_subnet_may_be_of_ipv6() {
     let made = ready(&stage, change).await;
     // Octavia accepts only ranges of the VIP's address family.
     let shown = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             let ranges = &cluster["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
             let mut ranges = ranges.as_array().into_iter().flatten();
             ranges.any(|range| range == "2001:db8::/32")
@@ -235,7 +234,7 @@ async fn a_managed_subnet_may_be_of_ipv6() {
         .await;
     // Only IPv4 has floating IPs.
     let bastion = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "BastionReady", "True")
         })
         .await;

@@ -46,11 +46,7 @@ async fn with_cluster(namespace: &str) -> (Environment, Value) {
         .start()
         .await;
     let infrastructure = stage.cluster("c1", json!({}));
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     let made = stage.until_ready("c1").await;
     let network = made["status"]["network"]["id"].clone();
     (stage, network)
@@ -136,9 +132,9 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
     user.create("network", "floatingips", "floatingip", floating)
         .await;
 
-    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage.cluster_api.delete("Cluster", "c1").await;
     let held = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "Ready").is_some_and(|(_, reason, message)| {
                 reason == "Deleting" && message.contains(service)
             })
@@ -169,7 +165,7 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
 
     let leave = json!({"metadata": {"annotations": {ANNOTATION: "true"}}});
     stage.patch("OpenStackCluster", "c1", leave).await;
-    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    stage.until_gone("OpenStackCluster", "c1").await;
     assert_eq!(stage.leftovers(service), Vec::<String>::new());
     let cloud = stage.cloud.control().dump();
     assert_eq!(cloud["network"]["floatingips"], json!([]));

@@ -48,17 +48,13 @@ async fn every_documented_manifest_works() {
                 spec["image"]["filter"]["name"] = json!("cirros");
                 spec["sshKeyName"] = json!("");
             }
-            stage
-                .cluster_api
-                .create_cluster(&name, manifest)
-                .await
-                .unwrap();
+            stage.cluster_api.create_cluster(&name, manifest).await;
             names.push(name);
         }
     }
     for name in &names {
         stage
-            .until("OpenStackCluster", name, |cluster| {
+            .until_object("OpenStackCluster", name, |cluster| {
                 let wanted = match name.as_str() {
                     // There is no machine here, and only a machine can get the floating IP, so the cluster need not be Ready.
                     "own-network" | "security-groups" | "without-load-balancer" | "bastion" => {

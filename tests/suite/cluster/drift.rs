@@ -52,8 +52,7 @@ async fn ready(stage: &Environment, name: &str, change: Value) -> Value {
     stage
         .cluster_api
         .create_cluster(name, stage.cluster(name, change))
-        .await
-        .unwrap();
+        .await;
     stage.until_ready(name).await
 }
 
@@ -99,16 +98,16 @@ async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router()
     let change = json!({"spec": {"controlPlaneOmitAvailabilityZone": true}});
     stage.patch("OpenStackCluster", "c1", change).await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
         })
         .await;
     assert!(calls(&stage, mark, "network_list") > 0);
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
-    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage.cluster_api.delete("Cluster", "c1").await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "RouterReady").is_some_and(|(_, reason, _)| reason == "Deleting")
         })
         .await;
@@ -120,7 +119,7 @@ async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router()
     assert_eq!(of_others.count(), 1, "the user's interface");
     user.send(Method::PUT, &path("remove_router_interface"), interface)
         .await;
-    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    stage.until_gone("OpenStackCluster", "c1").await;
     assert_eq!(stage.leftovers("renamed by hand"), Vec::<String>::new());
 }
 
@@ -142,7 +141,7 @@ async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known(
     stage.start().await;
     for (kind, repaired) in [("NetworkReady", faults[0]), ("APIEndpointReady", faults[1])] {
         let failing = stage
-            .until("OpenStackCluster", "c1", |cluster| {
+            .until_object("OpenStackCluster", "c1", |cluster| {
                 is(cluster, kind, "Unknown")
             })
             .await;
@@ -167,7 +166,7 @@ async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known(
     stage.wipe_status("OpenStackCluster", "c1").await;
     stage.start().await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "APIServerLoadBalancerReady", "True")
                 && is(cluster, "NetworkReady", "Unknown")
         })

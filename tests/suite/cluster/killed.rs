@@ -100,8 +100,7 @@ async fn create(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_cluster(name, stage.cluster(name, json!({})))
-        .await
-        .unwrap();
+        .await;
 }
 
 /// Ends the manager in an ordinary way and starts it again, so that it has to sign in.
@@ -144,13 +143,13 @@ async fn killed(stage: &mut Environment, name: &str, chosen: &Value) -> BTreeSet
     assert_eq!(stage.cloud.control().duplicates(), [], "{name} {chosen}");
 
     let kill = Kill::at(stage, chosen);
-    stage.cluster_api.delete("Cluster", name).await.unwrap();
+    stage.cluster_api.delete("Cluster", name).await;
     let in_deletion = kill.reached_before(name, Value::is_null).await;
     if in_deletion.is_some() {
         stage.kill().await;
         stage.start().await;
     }
-    stage.until("OpenStackCluster", name, Value::is_null).await;
+    stage.until_gone("OpenStackCluster", name).await;
     let left = stage.leftovers(&format!("{}-{name}", stage.namespace));
     assert_eq!(left, Vec::<String>::new(), "{name} {chosen}");
     let reached = [

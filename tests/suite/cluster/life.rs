@@ -14,11 +14,7 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         .start()
         .await;
     let infrastructure = stage.cluster("c1", json!({}));
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     let made = stage.until_ready("c1").await;
 
     for kind in [
@@ -114,13 +110,9 @@ async fn a_paused_cluster_is_not_touched_until_it_is_unpaused() {
         .await;
     let mut infrastructure = stage.cluster("c1", json!({}));
     infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     let paused = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             is(object, "Paused", "True")
         })
         .await;
@@ -163,17 +155,13 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
     ];
     for (name, change) in &cases {
         let infrastructure = stage.cluster(name, change.clone());
-        stage
-            .cluster_api
-            .create_cluster(name, infrastructure)
-            .await
-            .unwrap();
+        stage.cluster_api.create_cluster(name, infrastructure).await;
     }
     for (name, _) in &cases {
         // This cluster is not Ready, because only a machine can get the floating IP.
         let ready = if *name == "floating" { "False" } else { "True" };
         let made = stage
-            .until("OpenStackCluster", name, |cluster| {
+            .until_object("OpenStackCluster", name, |cluster| {
                 cluster["status"]["initialization"]["provisioned"] == true
                     && is(cluster, "Ready", ready)
             })

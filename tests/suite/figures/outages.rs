@@ -10,7 +10,7 @@ use fake_cloud::{
     CallMatch, Command, Control, Durations, FakeCloud, Fault, Hold, Options, Provisioning, Service,
 };
 use futures::future::join_all;
-use test_support::waiting::{PATIENCE, until_true};
+use test_support::waiting::until_true;
 
 use super::{
     calls::{labels, octavia},
@@ -154,9 +154,15 @@ async fn an_outage_of_octavia_costs_little_and_ends_with_it() {
 /// A cluster with a machine that was admitted, and one whose member is looked at every few seconds.
 async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
     scene.cluster(way.plan()).await;
-    scene.provisioned("OpenStackCluster", way.name()).await;
+    scene
+        .cluster_api
+        .until_provisioned("OpenStackCluster", way.name())
+        .await;
     scene.machine(way.plan(), &way.machine(0)).await;
-    scene.provisioned("OpenStackMachine", &way.machine(0)).await;
+    scene
+        .cluster_api
+        .until_provisioned("OpenStackMachine", &way.machine(0))
+        .await;
     cloud
         .control()
         .command(Command::Hold(Hold {
@@ -174,9 +180,8 @@ async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
     };
     scene
         .cluster_api
-        .wait_for("OpenStackMachine", &way.machine(1), PATIENCE, pending)
-        .await
-        .unwrap();
+        .until_object("OpenStackMachine", &way.machine(1), pending)
+        .await;
 }
 
 /// The outage. The member turns ACTIVE at its beginning, and the manager can't see that before its end.
@@ -216,7 +221,10 @@ async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
     let most = (way.aftermath() + promise.back).as_secs_f64();
     let calls = octavia(control, since);
     assert!(back <= most, "{way:?}: {back} s: {:?}", labels(&calls));
-    scene.provisioned("OpenStackMachine", &way.machine(1)).await;
+    scene
+        .cluster_api
+        .until_provisioned("OpenStackMachine", &way.machine(1))
+        .await;
 }
 
 /// What was written to the objects of one cluster.

@@ -73,7 +73,11 @@ async fn settled_control_planes(scene: &Scene) {
     for plan in [ONE, THREE, HUNG] {
         scene.cluster(plan).await;
     }
-    let provisioned = |plan: Plan<'static>| scene.provisioned("OpenStackCluster", plan.name);
+    let provisioned = |plan: Plan<'static>| {
+        scene
+            .cluster_api
+            .until_provisioned("OpenStackCluster", plan.name)
+    };
     join_all([ONE, THREE, HUNG].map(provisioned)).await;
     let mut names = vec![format!("{}-cp-0", HUNG.name)];
     scene.machine(HUNG, "hung-cp-0").await;
@@ -84,11 +88,11 @@ async fn settled_control_planes(scene: &Scene) {
             names.push(name);
         }
     }
-    join_all(
-        names
-            .iter()
-            .map(|name| scene.provisioned("OpenStackMachine", name)),
-    )
+    join_all(names.iter().map(|name| {
+        scene
+            .cluster_api
+            .until_provisioned("OpenStackMachine", name)
+    }))
     .await;
 }
 
@@ -130,7 +134,10 @@ async fn adding_a_member_beside_a_hung_load_balancer(scene: &Scene, control: &Co
     })
     .await;
     scene.machine(ONE, "one-cp-3").await;
-    scene.provisioned("OpenStackMachine", "one-cp-3").await;
+    scene
+        .cluster_api
+        .until_provisioned("OpenStackMachine", "one-cp-3")
+        .await;
     let mut calls = octavia(control, since);
     let before = calls.len();
     calls.retain(|call| !is_hung(call));

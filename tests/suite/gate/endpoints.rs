@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::scene::{create, has_joined, is_provisioned};
+use super::scene::{create, has_joined};
 use test_support::env::Environment;
 
 /// A kind of endpoint.
@@ -57,12 +57,8 @@ async fn replace_a_machine(case: Case) {
         "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}}});
     json_patch::merge(&mut change, &case.spec);
     let cluster = stage.cluster("c1", change);
-    stage
-        .cluster_api
-        .create_cluster("c1", cluster)
-        .await
-        .unwrap();
-    let made = stage.until("OpenStackCluster", "c1", is_provisioned).await;
+    stage.cluster_api.create_cluster("c1", cluster).await;
+    let made = stage.until_provisioned("OpenStackCluster", "c1").await;
     let host = (case.host)(&made["status"]);
     assert_eq!(
         made["spec"]["controlPlaneEndpoint"],
@@ -74,8 +70,8 @@ async fn replace_a_machine(case: Case) {
     }
     assert_eq!(stage.asked.endpoints(), BTreeSet::new());
 
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "m0").await;
+    stage.until_gone("Machine", "m0").await;
     let ports = ["6443", "8443"].map(|port| format!("{host}:{port}"));
     assert_eq!(stage.asked.endpoints(), BTreeSet::from(ports));
 }

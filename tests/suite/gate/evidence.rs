@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use capo_gate::event::ProbeOutcome;
 use capo_rs::tracker::prober::{Prober as _, TlsProber};
-use serde_json::Value;
 
 use super::{
     api_server::ApiServer,
@@ -72,12 +71,12 @@ async fn without_a_monitor_what_cluster_api_finds_wrong_holds_and_nothing_else_d
     let (stage, _authority, _m0) = first_up("evidence", "127.91.0.0/24").await;
     join(&stage, &["m1"]).await;
     stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             gate(machine).0 == "True"
         })
         .await;
     pod_health(&stage, "m1", "False").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(
         &stage,
         "m0",
@@ -90,5 +89,5 @@ async fn without_a_monitor_what_cluster_api_finds_wrong_holds_and_nothing_else_d
     let foreign = Authority::new("another authority").unwrap();
     let _stranger = ApiServer::listen((own, 6443), &foreign, &["kubernetes"], 200).await;
     pod_health(&stage, "m1", "Unknown").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }

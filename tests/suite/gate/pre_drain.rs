@@ -1,8 +1,6 @@
 //! Kubernetes before 1.31: KubeadmControlPlane does not wait for our pre-terminate hook there, so a pre-drain hook holds the
 //! Machine for the same decision.
 
-use serde_json::Value;
-
 use super::scene::{
     CONTROL_PLANE_HOOK, PRE_DRAIN, PRE_TERMINATE, cluster, has, has_joined, member, operating,
     until_enabled, until_held, until_seen,
@@ -14,8 +12,7 @@ async fn join_old(stage: &Environment, names: &[&str]) {
         stage
             .cluster_api
             .create_machine_of("c1", name, true, machine_spec(), "v1.30.9")
-            .await
-            .unwrap();
+            .await;
         has_joined(stage, name).await;
         until_enabled(stage, name).await;
         assert!(has(&stage.get("Machine", name).await, PRE_DRAIN), "{name}");
@@ -29,7 +26,7 @@ async fn an_old_machine_is_held_before_its_node_is_drained() {
     join_old(&stage, &["m0", "m1"]).await;
     operating(&stage, "m1", "ERROR").await;
     until_seen(&stage, "m1", "ERROR").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(
         &stage,
         "m0",
@@ -47,7 +44,7 @@ async fn an_old_machine_is_held_before_its_node_is_drained() {
     assert!(member(&stage, "m0").await.is_some());
     // When the other machine serves again, both hooks are removed, and the member is removed before the API server dies.
     operating(&stage, "m1", "ONLINE").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
 }
 
@@ -57,7 +54,7 @@ async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join_old(&stage, &["m0"]).await;
     // If no other control-plane machine stays, KubeadmControlPlane does not wait for pre-drain hooks.
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(
         &stage,
         "m0",
@@ -66,7 +63,7 @@ async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_
     )
     .await;
     let held = stage
-        .until("Machine", "m0", |machine| !has(machine, CONTROL_PLANE_HOOK))
+        .until_object("Machine", "m0", |machine| !has(machine, CONTROL_PLANE_HOOK))
         .await;
     assert!(has(&held, PRE_TERMINATE) && has(&held, PRE_DRAIN));
     assert!(member(&stage, "m0").await.is_some());
@@ -74,7 +71,7 @@ async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_
     // A user removes both hooks. The machine is deleted, and the hooks are not set again.
     let off = serde_json::json!({PRE_TERMINATE: null, PRE_DRAIN: null});
     super::scene::annotate(&stage, "Machine", "m0", off).await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,7 +82,7 @@ async fn a_machine_that_is_updated_in_place_carries_what_its_version_needs() {
     let version = |version: &str| serde_json::json!({"spec": {"version": version}});
     stage.patch("Machine", "m0", version("v1.31.0")).await;
     stage
-        .until("Machine", "m0", |machine| {
+        .until_object("Machine", "m0", |machine| {
             has(machine, PRE_TERMINATE) && !has(machine, PRE_DRAIN)
         })
         .await;

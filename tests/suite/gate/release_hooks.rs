@@ -7,12 +7,15 @@ use std::{
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::scene::{
     PRE_TERMINATE, first_up, has, is_hooked, join_unhealthy, member, until_enabled, until_held,
 };
-use crate::{env::Environment, env::apply::apply};
+use crate::{
+    env::Environment,
+    env::apply::{apply, credentials},
+};
 
 /// The kubeconfig of a user with exactly the shipped role for this command.
 async fn releaser(stage: &Environment) -> std::path::PathBuf {
@@ -52,7 +55,7 @@ fn text(bytes: &[u8]) -> String {
 async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     let (mut stage, _, _m0) = first_up("release-hooks", "127.95.0.0/24").await;
     join_unhealthy(&stage, "m1").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
     stage.stop().await;
     let kubeconfig = releaser(&stage).await;
@@ -81,15 +84,14 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     assert!(!is_hooked(&stage.get("Machine", "m1").await));
     // The deletion of a Machine continues: the scripted control plane removes its own hook now.
     stage
-        .until("Machine", "m0", |machine| {
+        .until_object("Machine", "m0", |machine| {
             !has(machine, PRE_TERMINATE) && !has(machine, super::scene::CONTROL_PLANE_HOOK)
         })
         .await;
     assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
 
     // With credentials the command does the rest, and a second run finds nothing more to do.
-    let mended = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": stage.namespace},
-        "stringData": {"clouds.yaml": stage.cloud.clouds_yaml()}});
+    let mended = credentials(&stage.namespace, "cloud-config", &stage.cloud.clouds_yaml());
     apply(&stage.admin, &[mended]).await.unwrap();
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
     let (out, complaints) = (text(&output.stdout), text(&output.stderr));
@@ -109,8 +111,8 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
 
     // The next manager continues from this state: m1 gets a hook again, and m0 is deleted.
     stage.start().await;
-    stage.until("Machine", "m0", Value::is_null).await;
-    stage.until("Machine", "m1", is_hooked).await;
+    stage.until_gone("Machine", "m0").await;
+    stage.until_object("Machine", "m1", is_hooked).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,6 +17,8 @@ use crate::{
     machine::machine_spec,
 };
 
+pub(super) use crate::env::cluster_api::is_provisioned;
+
 pub(super) const PRE_TERMINATE: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
 pub(super) const PRE_DRAIN: &str =
@@ -48,12 +50,8 @@ pub(super) async fn cluster(stage: &Environment, range: &str, provider: &str) {
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
         "metadata": {"name": "c1", "namespace": stage.namespace}, "spec": spec,
     });
-    stage
-        .cluster_api
-        .create_cluster("c1", object)
-        .await
-        .unwrap();
-    stage.until("OpenStackCluster", "c1", is_provisioned).await;
+    stage.cluster_api.create_cluster("c1", object).await;
+    stage.until_provisioned("OpenStackCluster", "c1").await;
 }
 
 /// Creates a control-plane machine.
@@ -61,8 +59,7 @@ pub(super) async fn create(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_machine("c1", name, true, machine_spec())
-        .await
-        .unwrap();
+        .await;
 }
 
 /// Creates control-plane machines one after the other, as a control plane does. A new member is enabled by a write after its
@@ -78,7 +75,7 @@ pub(super) async fn join(stage: &Environment, names: &[&str]) {
 /// Returns when the machine is admitted, has a node and carries our hook.
 pub(super) async fn has_joined(stage: &Environment, name: &str) {
     stage
-        .until("Machine", name, |machine| {
+        .until_object("Machine", name, |machine| {
             machine["status"]["nodeRef"].is_object() && is_hooked(machine)
         })
         .await;
@@ -121,10 +118,6 @@ async fn authority(stage: &Environment) -> Authority {
     authority
 }
 
-pub(super) fn is_provisioned(object: &Value) -> bool {
-    object["status"]["initialization"]["provisioned"] == true
-}
-
 pub(super) fn has(object: &Value, annotation: &str) -> bool {
     object["metadata"]["annotations"][annotation].is_string()
 }
@@ -146,7 +139,7 @@ pub(super) async fn until_held(
     words: &[&str],
 ) -> Value {
     stage
-        .until("OpenStackMachine", name, |machine| {
+        .until_object("OpenStackMachine", name, |machine| {
             let (status, shown, message) = gate(machine);
             status != "True" && shown == reason && words.iter().all(|word| message.contains(word))
         })
@@ -156,7 +149,7 @@ pub(super) async fn until_held(
 /// The machine's own address.
 pub(super) async fn address(stage: &Environment, name: &str) -> IpAddr {
     let machine = stage
-        .until("OpenStackMachine", name, |machine| {
+        .until_object("OpenStackMachine", name, |machine| {
             internal(machine).is_some()
         })
         .await;
@@ -245,7 +238,7 @@ pub(super) async fn operating(stage: &Environment, machine: &str, status: &str) 
 /// Returns when the status of the OpenStackCluster shows that capo-rs has read this of a machine's member.
 pub(super) async fn until_seen(stage: &Environment, machine: &str, operating: &str) {
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             let members = &cluster["status"]["apiServerManagedLoadBalancer"]["members"];
             let mut own = members.as_array().into_iter().flatten();
             own.any(|member| member["machine"] == machine && member["operatingStatus"] == operating)

@@ -98,7 +98,7 @@ async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_to
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
     let mut held = stage.writes.hold(releases("m0"));
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     held.arrived().await;
     assert!(stage.is_release_open("c1", "m0"));
 
@@ -113,7 +113,7 @@ async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_to
     assert!(is_hooked(&stage.get("Machine", "m0").await));
 
     operating(&stage, "m1", "ONLINE").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
 /// Octavia answers no call any more while the write to Kubernetes is held: the gate stays open, and its evidence grows old.
@@ -132,7 +132,7 @@ async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
     let mut held = stage.writes.hold(releases("m0"));
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     held.arrived().await;
     let hangs = json!({"match": {"service": "load-balancer"}, "hang": true});
     let hangs = stage.command(json!({"fault": hangs}))["id"].clone();
@@ -154,7 +154,7 @@ async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
     assert!(!stage.is_read_fresh("c1", "m0"));
 
     stage.command(json!({"remove_fault": hangs}));
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,7 +171,9 @@ async fn a_machine_that_was_paused_or_deleted_meanwhile_is_not_admitted_after_a_
         .await;
     held.send();
     let is_paused = |machine: &Value| is(machine, "Paused", "True");
-    let paused = stage.until("OpenStackMachine", "m1", is_paused).await;
+    let paused = stage
+        .until_object("OpenStackMachine", "m1", is_paused)
+        .await;
     assert!(!is_provisioned(&paused));
     let refused: Vec<u16> = statuses(&sent(&stage, admits("m1")));
     assert_eq!(refused, [409]);
@@ -181,13 +183,9 @@ async fn a_machine_that_was_paused_or_deleted_meanwhile_is_not_admitted_after_a_
     has_joined(&stage, "m1").await;
 
     let held = about_to_admit(&stage, "m2").await;
-    stage
-        .cluster_api
-        .delete("OpenStackMachine", "m2")
-        .await
-        .unwrap();
+    stage.cluster_api.delete("OpenStackMachine", "m2").await;
     held.send();
-    stage.until("OpenStackMachine", "m2", Value::is_null).await;
+    stage.until_gone("OpenStackMachine", "m2").await;
     assert_eq!(statuses(&sent(&stage, admits("m2"))), [409]);
 }
 
@@ -200,7 +198,7 @@ async fn a_machine_that_only_got_a_label_meanwhile_is_admitted_right_after_the_c
     let label = json!({"metadata": {"labels": {"example.com/touched": "yes"}}});
     stage.patch("OpenStackMachine", "m1", label).await;
     held.send();
-    stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    stage.until_provisioned("OpenStackMachine", "m1").await;
     // The next write has the same content: it is not split into one write without it and a later one with it.
     let mut writes = sent(&stage, |path, _| is_status_of("m1", path));
     let refused = |write: &Write| write.status == 409 && is_provisioned(&write.body);

@@ -13,7 +13,7 @@ use super::stand_alone::server;
 /// Waits for a server's condition `InstanceReady` to be False with this reason and words in its message.
 async fn until_refused(stage: &Environment, name: &str, reason: &str, words: &str) {
     stage
-        .until("OpenStackServer", name, |server| {
+        .until_object("OpenStackServer", name, |server| {
             status_and_reason(server, "InstanceReady") == ("False", reason)
                 && server["status"]["conditions"].to_string().contains(words)
         })
@@ -22,13 +22,13 @@ async fn until_refused(stage: &Environment, name: &str, reason: &str, words: &st
 
 async fn until_ready(stage: &Environment, name: &str) -> Value {
     let is_ready = |server: &Value| is(server, "Ready", "True");
-    stage.until("OpenStackServer", name, is_ready).await
+    stage.until_object("OpenStackServer", name, is_ready).await
 }
 
 async fn delete(stage: &Environment, name: &str) {
     let cluster_api = &stage.cluster_api;
-    cluster_api.delete("OpenStackServer", name).await.unwrap();
-    stage.until("OpenStackServer", name, Value::is_null).await;
+    cluster_api.delete("OpenStackServer", name).await;
+    stage.until_gone("OpenStackServer", name).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -31,11 +31,10 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, spec)
-        .await
-        .unwrap();
+        .await;
     let until_told = async |reason: &str, words: &str| {
         stage
-            .until("OpenStackMachine", "w1", |machine| {
+            .until_object("OpenStackMachine", "w1", |machine| {
                 condition(machine, "InstanceReady").is_some_and(|(status, why, message)| {
                     status == "False" && why == reason && message.contains(words)
                 })
@@ -63,7 +62,7 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     .await;
     apply(&stage.admin, &[image("True")]).await.unwrap();
     stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "Ready") == ("True", "Ready")
         })
         .await;
@@ -79,10 +78,9 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     stage
         .cluster_api
         .create_machine("c1", "w2", false, spec)
-        .await
-        .unwrap();
+        .await;
     stage
-        .until("OpenStackServer", "w2", |server| {
+        .until_object("OpenStackServer", "w2", |server| {
             status_and_reason(server, "InstanceReady") == ("False", "DependencyFailed")
         })
         .await;
@@ -90,13 +88,13 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     let changed = std::time::Instant::now();
     apply(&stage.admin, &[other]).await.unwrap();
     stage
-        .until("OpenStackServer", "w2", |server| {
+        .until_object("OpenStackServer", "w2", |server| {
             status_and_reason(server, "InstanceReady").1 != "DependencyFailed"
         })
         .await;
     assert!(changed.elapsed().as_secs() < 45, "{:?}", changed.elapsed());
     stage
-        .until("OpenStackServer", "w2", |server| {
+        .until_object("OpenStackServer", "w2", |server| {
             status_and_reason(server, "Ready") == ("True", "Ready")
         })
         .await;

@@ -13,7 +13,7 @@ use super::stand_alone::server;
 
 async fn until_ready(stage: &Environment, name: &str) -> Value {
     let is_ready = |server: &Value| is(server, "Ready", "True");
-    stage.until("OpenStackServer", name, is_ready).await
+    stage.until_object("OpenStackServer", name, is_ready).await
 }
 
 /// Changes a label: a user's change is a reason to look at once.
@@ -24,8 +24,8 @@ async fn look(stage: &Environment, name: &str, moment: &str) {
 
 async fn delete(stage: &Environment, name: &str) {
     let cluster_api = &stage.cluster_api;
-    cluster_api.delete("OpenStackServer", name).await.unwrap();
-    stage.until("OpenStackServer", name, Value::is_null).await;
+    cluster_api.delete("OpenStackServer", name).await;
+    stage.until_gone("OpenStackServer", name).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,7 +101,7 @@ async fn a_server_in_error_shows_novas_fault_and_is_ready_again_once_it_is_repai
         status_and_reason(server, "InstanceReady").0 == "False"
             && server["status"]["conditions"].to_string().contains(fault)
     };
-    stage.until("OpenStackServer", "s1", in_error).await;
+    stage.until_object("OpenStackServer", "s1", in_error).await;
     stage.command(json!({"set_server": {"server": "s1", "status": "ACTIVE"}}));
     look(&stage, "s1", "repaired").await;
     until_ready(&stage, "s1").await;
@@ -175,7 +175,7 @@ async fn a_strangers_server_of_the_same_name_is_neither_adopted_nor_deleted() {
         .await
         .unwrap();
     let refused = stage
-        .until("OpenStackServer", "s1", |server| {
+        .until_object("OpenStackServer", "s1", |server| {
             status_and_reason(server, "InstanceReady") == ("False", "AmbiguousMatch")
         })
         .await;

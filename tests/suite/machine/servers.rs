@@ -2,16 +2,12 @@
 
 use serde_json::{Value, json};
 
-use test_support::env::{Environment, environment::status_and_reason};
+use test_support::env::{Environment, cluster_api::is_provisioned, environment::status_and_reason};
 
 use super::machine_spec;
 
 fn is_ready(object: &Value) -> bool {
     status_and_reason(object, "Ready") == ("True", "Ready")
-}
-
-fn is_provisioned(object: &Value) -> bool {
-    object["status"]["initialization"]["provisioned"] == true
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,10 +24,9 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, spec)
-        .await
-        .unwrap();
+        .await;
     let machine = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             is_provisioned(machine) && is_ready(machine)
         })
         .await;
@@ -72,9 +67,9 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
         "no hook on a worker"
     );
 
-    stage.cluster_api.delete("Machine", "w1").await.unwrap();
-    stage.until("Machine", "w1", Value::is_null).await;
-    stage.until("OpenStackServer", "w1", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "w1").await;
+    stage.until_gone("Machine", "w1").await;
+    stage.until_gone("OpenStackServer", "w1").await;
     assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
     for change in [
         "Created port w1-0 with",
@@ -99,9 +94,8 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
-    let before = stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    let before = stage.until_object("OpenStackMachine", "w1", is_ready).await;
     let server_before = stage.get("OpenStackServer", "w1").await;
     // As after clusterctl move or a restore: the objects are there, their statuses are not.
     stage.stop().await;
@@ -110,7 +104,7 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
     stage.wipe_status("OpenStackMachine", "w1").await;
     stage.start().await;
     let after = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             is_ready(machine) && is_provisioned(machine)
         })
         .await;
@@ -126,8 +120,8 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
     );
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
     // No port is left, although the ids of the ports were lost with the status.
-    stage.cluster_api.delete("Machine", "w1").await.unwrap();
-    stage.until("Machine", "w1", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "w1").await;
+    stage.until_gone("Machine", "w1").await;
     assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
 }
 
@@ -150,10 +144,9 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
         stage
             .cluster_api
             .create_machine("c1", name, false, spec)
-            .await
-            .unwrap();
+            .await;
         let machine = stage
-            .until("OpenStackMachine", name, |machine| {
+            .until_object("OpenStackMachine", name, |machine| {
                 status_and_reason(machine, "InstanceReady") == ("False", "DependencyNotFound")
             })
             .await;
@@ -162,8 +155,8 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
     }
     stage.command(json!({"image": {"name": "nothing"}}));
     stage.command(json!({"flavor": {"name": "huge", "vcpus": 8, "ram": 1, "disk": 1}}));
-    stage.until("OpenStackMachine", "w1", is_ready).await;
-    stage.until("OpenStackMachine", "w2", is_ready).await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
+    stage.until_object("OpenStackMachine", "w2", is_ready).await;
     assert_eq!(stage.calls("server_create"), 2);
 }
 
@@ -179,9 +172,8 @@ async fn an_answer_that_was_lost_makes_nothing_twice() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(stage.calls("server_create"), 1);
     assert_eq!(stage.calls("port_create"), 1);
     assert!(stage.cloud.control().duplicates().is_empty());
@@ -194,9 +186,8 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
     stage.command(json!({"set_server": {"server": "w1", "status": "GONE"}}));
     // Any change of the object starts a pass.
     stage
@@ -207,14 +198,14 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
         )
         .await;
     let machine = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "InstanceReady") == ("False", "InstanceNotFound")
         })
         .await;
     assert!(is_provisioned(&machine), "what was said stays said");
     assert_eq!(stage.calls("server_create"), 1);
-    stage.cluster_api.delete("Machine", "w1").await.unwrap();
-    stage.until("Machine", "w1", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "w1").await;
+    stage.until_gone("Machine", "w1").await;
     assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
 }
 
@@ -232,10 +223,9 @@ async fn a_paused_machine_is_left_alone() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
+        .await;
     stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "Paused") == ("True", "Paused")
         })
         .await;
@@ -243,7 +233,7 @@ async fn a_paused_machine_is_left_alone() {
     stage
         .patch("Cluster", "c1", json!({"spec": {"paused": false}}))
         .await;
-    let machine = stage.until("OpenStackMachine", "w1", is_ready).await;
+    let machine = stage.until_object("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(
         status_and_reason(&machine, "Paused"),
         ("False", "NotPaused")
@@ -253,7 +243,7 @@ async fn a_paused_machine_is_left_alone() {
         let change = json!({"spec": {"paused": paused}});
         stage.patch("Cluster", "c1", change).await;
         stage
-            .until("OpenStackServer", "w1", |server| {
+            .until_object("OpenStackServer", "w1", |server| {
                 status_and_reason(server, "Paused").0 == status
             })
             .await;

@@ -221,8 +221,9 @@ async fn columns_tell_the_same(stage: &IsolatedEnvironment) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--leader-elect", "--logging-format=json"]);
-    manager.until_ready().await.unwrap();
+    let manager = stage
+        .ready_manager("manager", &["--leader-elect", "--logging-format=json"])
+        .await;
     stage.create_cluster("seen", "127.79.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "seen").await;
     let viewer = viewer(&stage).await;

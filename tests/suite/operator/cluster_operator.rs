@@ -76,8 +76,9 @@ async fn it_is_reported_and_changes_nothing() {
     let flag = format!("--cluster-operator-name={NAME}");
 
     // If the kind is not served, the metric and the line of /readyz report the same, and the log has no error.
-    let mut manager = stage.start_manager("without", &["--leader-elect", &flag]);
-    manager.until_ready().await.unwrap();
+    let mut manager = stage
+        .ready_manager("without", &["--leader-elect", &flag])
+        .await;
     let line = until("the line of /readyz?verbose", async || {
         let (code, body) = get(&manager.health_url("/readyz?verbose")).await.ok()?;
         assert_eq!(code, 200);
@@ -112,8 +113,9 @@ async fn it_is_reported_and_changes_nothing() {
         reports.list(&kube::api::ListParams::default()).await.ok()
     })
     .await;
-    let mut manager = stage.start_manager("with", &["--leader-elect", &flag]);
-    manager.until_ready().await.unwrap();
+    let _manager = stage
+        .ready_manager("with", &["--leader-elect", &flag])
+        .await;
     let whole = until("the report", async || {
         let object = reports.get_opt(NAME).await.unwrap()?;
         status_of(&object, "Available").is_some().then_some(object)

@@ -51,8 +51,9 @@ async fn nothing_secret_is_said_at_any_verbosity() {
             "--logging-format=json"
         };
         let level = format!("--v={verbosity}");
-        let mut manager = stage.start_manager(&name, &["--leader-elect", &level, format]);
-        manager.until_ready().await.unwrap();
+        let mut manager = stage
+            .ready_manager(&name, &["--leader-elect", &level, format])
+            .await;
         // The manager first gets a password that is refused, so that it reports an error, and then the right one.
         apply(&admin, &[secret(WRONG)]).await.unwrap();
         stage

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::env::{Installation, Kubernetes, Manager};
+use crate::env::Installation;
 use test_support::{
     waiting::until,
     webhooks::{api, object},
@@ -200,17 +200,11 @@ fn bodies() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_gets_a_clear_answer_in_bounded_time_and_memory() {
-    let kubernetes = Kubernetes::start().await.unwrap();
-    kubernetes.install_cluster_api().await.unwrap();
-    let installation = Installation::install(&kubernetes).await.unwrap();
-    let arguments = installation.arguments();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut manager =
-        Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
-    manager.until_ready().await.unwrap();
+    let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
+    let logs = kubernetes.folder();
+    let manager = installation.ready_manager(logs, &[]).await.unwrap();
 
-    let port = arguments[0].trim_start_matches("--webhook-port=");
-    let url = format!("https://127.0.0.1:{port}");
+    let url = format!("https://127.0.0.1:{}", installation.webhook_port);
     let authority = kubernetes.authority().certificate();
     let root = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
     let client = reqwest::Client::builder()

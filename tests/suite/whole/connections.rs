@@ -107,8 +107,7 @@ fn addresses_are_read_as_the_kernel_writes_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_opens_no_port_and_no_connection_that_the_network_policy_has_no_rule_for() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--leader-elect"]);
-    manager.until_ready().await.unwrap();
+    let mut manager = stage.ready_manager("manager", &["--leader-elect"]).await;
     let (pid, ends) = (manager.process.pid(), Arc::new(AtomicBool::new(false)));
     let watcher = thread::spawn({
         let ends = ends.clone();

@@ -12,7 +12,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use test_support::waiting::{PATIENCE, until_ok};
+use test_support::waiting::until_ok;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::isolated::IsolatedEnvironment;
@@ -103,7 +103,7 @@ impl Recorder {
     }
 
     /// Returns when the last revision reads as `status`.
-    async fn until(&self, kind: &str, name: &str, status: &str) -> Counts {
+    async fn until_status(&self, kind: &str, name: &str, status: &str) -> Counts {
         self.until_counted(kind, name, |counts| counts.last == status)
             .await
     }
@@ -200,8 +200,7 @@ fn lacking(kind: &str, object: &Value, control: &Control) -> Option<&'static str
 async fn nothing_reads_as_done_before_it_is() {
     let stage = IsolatedEnvironment::start().await;
     let recorder = Recorder::start(&stage).await;
-    let mut manager = stage.start_manager("manager", &[]);
-    manager.until_ready().await.unwrap();
+    let _manager = stage.ready_manager("manager", &[]).await;
     let control = stage.cloud.control();
     let run = |command: Value| control.run(command).unwrap();
 
@@ -212,7 +211,9 @@ async fn nothing_reads_as_done_before_it_is() {
     run(json!({"hold": {"member": "done-cp", "status": "PENDING_CREATE", "release_after": 4}}));
     stage.create_cluster("done", "127.84.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "done").await;
-    recorder.until("OpenStackCluster", "done", "Current").await;
+    recorder
+        .until_status("OpenStackCluster", "done", "Current")
+        .await;
     stage.create_machine("done", "done-cp", true).await;
     let _api_server = stage.listen("done-cp").await;
     stage.until_provisioned("OpenStackMachine", "done-cp").await;
@@ -221,7 +222,7 @@ async fn nothing_reads_as_done_before_it_is() {
         ("OpenStackServer", "done-cp"),
         ("OpenStackMachine", "done-cp"),
     ] {
-        let counts = recorder.until(kind, name, "Current").await;
+        let counts = recorder.until_status(kind, name, "Current").await;
         assert!(counts.in_progress >= 2, "{kind}: {counts:?}");
     }
 
@@ -246,14 +247,13 @@ async fn nothing_reads_as_done_before_it_is() {
     stage.create_machine("done", "broken", false).await;
     stage
         .cluster_api
-        .wait_for("OpenStackMachine", "broken", PATIENCE, |machine| {
+        .until_object("OpenStackMachine", "broken", |machine| {
             condition(machine, "Ready")
                 .is_some_and(|(_, _, message)| message.contains("No valid host was found."))
         })
-        .await
-        .unwrap();
+        .await;
     let counts = recorder
-        .until("OpenStackMachine", "broken", "InProgress")
+        .until_status("OpenStackMachine", "broken", "InProgress")
         .await;
     assert_eq!(counts.current, 0, "{counts:?}");
 
@@ -270,12 +270,11 @@ async fn nothing_reads_as_done_before_it_is() {
     let wrong = name_secret("absent").await;
     stage
         .cluster_api
-        .wait_for("OpenStackMachine", "done-cp", PATIENCE, |machine| {
+        .until_object("OpenStackMachine", "done-cp", |machine| {
             condition(machine, "OpenStackAuthenticationSucceeded")
                 .is_some_and(|(status, _, _)| status == "False")
         })
-        .await
-        .unwrap();
+        .await;
     let right = name_secret("cloud-config").await;
     let counts = recorder
         .until_done("OpenStackMachine", "done-cp", right)
@@ -288,6 +287,6 @@ async fn nothing_reads_as_done_before_it_is() {
         ("OpenStackMachine", "done-cp"),
         ("OpenStackServer", "done-cp"),
     ] {
-        recorder.until(kind, name, "Terminating").await;
+        recorder.until_status(kind, name, "Terminating").await;
     }
 }

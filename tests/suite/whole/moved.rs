@@ -98,8 +98,7 @@ fn settled(object: &Value) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() {
     let source = IsolatedEnvironment::start().await;
-    let mut manager = source.start_manager("manager", &[]);
-    manager.until_ready().await.unwrap();
+    let _manager = source.ready_manager("manager", &[]).await;
     source.create_cluster("moved", "127.83.0.0/24").await;
     source.until_provisioned("OpenStackCluster", "moved").await;
     let machines = ["cp-0", "cp-1", "w-0"];
@@ -111,16 +110,11 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         let joined = |machine: &Value| !machine["status"]["nodeRef"].is_null();
         source
             .cluster_api
-            .wait_for("Machine", machine, PATIENCE, joined)
-            .await
-            .unwrap();
+            .until_object("Machine", machine, joined)
+            .await;
     }
     for (kind, name) in [("OpenStackCluster", "moved"), ("OpenStackMachine", "cp-1")] {
-        source
-            .cluster_api
-            .wait_for(kind, name, PATIENCE, settled)
-            .await
-            .unwrap();
+        source.cluster_api.until_object(kind, name, settled).await;
     }
     // A new machine is admitted before its member is enabled.
     until("every member is enabled", async || {
@@ -143,13 +137,11 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         |object: &Value| condition(object, "Paused").is_some_and(|(status, ..)| status == "True");
     source
         .cluster_api
-        .wait_for("OpenStackCluster", "moved", PATIENCE, paused)
-        .await
-        .unwrap();
+        .until_object("OpenStackCluster", "moved", paused)
+        .await;
     source.cluster_api.stop();
     let target = IsolatedEnvironment::beside(&source).await;
-    let mut second = target.start_manager("manager", &[]);
-    second.until_ready().await.unwrap();
+    let mut second = target.ready_manager("manager", &[]).await;
     // The operations that were under way at the pause have ended.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mark = source.cloud.control().last_call();
@@ -158,9 +150,8 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
     copy(&before, &after).await;
     target
         .cluster_api
-        .wait_for("OpenStackCluster", "moved", PATIENCE, paused)
-        .await
-        .unwrap();
+        .until_object("OpenStackCluster", "moved", paused)
+        .await;
 
     // The objects are deleted at the source. Nothing is paused there any more, so only the annotation protects them.
     let moving =
@@ -226,10 +217,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .into_iter()
         .chain([("OpenStackCluster", "moved")])
     {
-        let found = target_api
-            .wait_for(kind, name, PATIENCE, settled)
-            .await
-            .unwrap();
+        let found = target_api.until_object(kind, name, settled).await;
         let old = sources
             .iter()
             .find(|(was, object)| *was == kind && self::name(object) == name);
@@ -261,45 +249,26 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
     // After the provider was removed, its hook stays until a user removes it. The hook's name tells whose it is.
     second.process.signal("TERM").unwrap();
     second.process.wait(PATIENCE).unwrap();
-    target_api.delete("Machine", "cp-1").await.unwrap();
+    target_api.delete("Machine", "cp-1").await;
     let waits = |reason: &'static str| {
         move |machine: &Value| {
             condition(machine, "Deleting").is_some_and(|(_, told, _)| told == reason)
         }
     };
     target_api
-        .wait_for(
-            "Machine",
-            "cp-1",
-            PATIENCE,
-            waits("WaitingForPreTerminateHook"),
-        )
-        .await
-        .unwrap();
+        .until_object("Machine", "cp-1", waits("WaitingForPreTerminateHook"))
+        .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let machine = target_api.get("Machine", "cp-1").await.unwrap().unwrap();
     assert_eq!(machine["metadata"]["annotations"][HOOK], "capo-rs");
     let off = json!({"metadata": {"annotations": {HOOK: null}}});
     patch(&after, "Machine", "cp-1", off).await;
     target_api
-        .wait_for(
-            "Machine",
-            "cp-1",
-            PATIENCE,
-            waits("WaitingForInfrastructureDeletion"),
-        )
-        .await
-        .unwrap();
-    let mut third = target.start_manager("again", &[]);
-    third.until_ready().await.unwrap();
-    target_api
-        .wait_for("Machine", "cp-1", PATIENCE, Value::is_null)
-        .await
-        .unwrap();
-    target_api.delete("Cluster", "moved").await.unwrap();
-    target_api
-        .wait_for("Cluster", "moved", PATIENCE, Value::is_null)
-        .await
-        .unwrap();
+        .until_object("Machine", "cp-1", waits("WaitingForInfrastructureDeletion"))
+        .await;
+    let _third = target.ready_manager("again", &[]).await;
+    target_api.until_gone("Machine", "cp-1").await;
+    target_api.delete("Cluster", "moved").await;
+    target_api.until_gone("Cluster", "moved").await;
     source.assert_nothing_is_left_of("moved");
 }

@@ -286,8 +286,7 @@ fn assert_exactly_used(requests: &[Value], granted: &BTreeSet<Right>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_life_needs_exactly_the_shipped_rights() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--leader-elect"]);
-    manager.until_ready().await.unwrap();
+    let mut manager = stage.ready_manager("manager", &["--leader-elect"]).await;
     let resident = whole_life(&stage, &mut manager).await;
     println!("resident memory with one cluster: {resident} KiB");
     let shipped = std::fs::read_to_string(test_support::repository("deploy/rbac.yaml")).unwrap();
@@ -325,13 +324,11 @@ async fn a_manager_of_one_namespace_needs_exactly_its_rights_there_and_leaves_ot
         .iter()
         .map(|argument| argument.as_str().unwrap())
         .collect();
-    let mut manager = stage.start_manager("manager", &arguments);
-    manager.until_ready().await.unwrap();
+    let mut manager = stage.ready_manager("manager", &arguments).await;
     // This cluster exists from the beginning, so a manager that saw it would have the whole test to act on it.
     elsewhere
         .create_cluster("foreign", open_stack_cluster("foreign", "elsewhere", None))
-        .await
-        .unwrap();
+        .await;
     whole_life(&stage, &mut manager).await;
 
     let requests = stage.kubernetes.audit_events().unwrap();

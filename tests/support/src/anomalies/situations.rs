@@ -113,7 +113,7 @@ async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     scenario.leave(1).await;
     scenario.until_gone(1).await;
     scenario
-        .until_true("its member is gone", |truth| {
+        .until_truth("its member is gone", |truth| {
             truth.of_machine("cp-1").count() == 0
         })
         .await;
@@ -137,7 +137,7 @@ async fn there_is_no_monitor(name: &'static str) {
         scenario.until_admitted(index).await;
     }
     scenario
-        .until_true("it is enabled", |truth| {
+        .until_truth("it is enabled", |truth| {
             let mut members = truth.members.iter();
             members.all(|member| member.up && member.operating == "NO_MONITOR")
         })
@@ -181,13 +181,13 @@ async fn the_control_plane_is_not_kubeadms(name: &'static str) {
         scenario.until_admitted(index).await;
     }
     scenario
-        .until("Machine", "cp-0", "hooked", |machine| {
+        .until_object("Machine", "cp-0", "hooked", |machine| {
             machine["metadata"]["annotations"][HOOK] == "capo-rs"
         })
         .await;
     scenario.leave(0).await;
     scenario
-        .until("Machine", "cp-0", "it waits for us", |machine| {
+        .until_object("Machine", "cp-0", "it waits for us", |machine| {
             machine.is_null()
                 || condition(machine, "Deleting")
                     .is_some_and(|(_, reason, _)| reason == "WaitingForPreTerminateHook")

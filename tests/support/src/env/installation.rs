@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use capo_api::ConversionTarget;
 use serde_json::{Value, json};
 
-use super::{Error, Kubernetes, apply, kubernetes::free_port};
+use super::{Error, Kubernetes, Manager, apply, kubernetes::free_port};
 
 /// Namespace and name of the shipped ServiceAccount.
 const ACCOUNT: (&str, &str) = ("capo-system", "capo-manager");
@@ -23,6 +23,14 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// Starts a kube-apiserver of the caller's own, with Cluster API's definitions and everything of capo-rs but a manager.
+    pub async fn in_new_cluster() -> Result<(Kubernetes, Self), Error> {
+        let kubernetes = Kubernetes::start().await?;
+        kubernetes.install_cluster_api().await?;
+        let installation = Self::install(&kubernetes).await?;
+        Ok((kubernetes, installation))
+    }
+
     /// Installs everything in `kubernetes`. Objects of our kinds can be created as soon as a manager is ready.
     pub async fn install(kubernetes: &Kubernetes) -> Result<Self, Error> {
         let manifests =
@@ -65,12 +73,24 @@ impl Installation {
         })
     }
 
-    /// The arguments that make the manager serve the webhooks installed here.
-    pub fn arguments(&self) -> Vec<String> {
-        vec![
-            format!("--webhook-port={}", self.webhook_port),
-            format!("--webhook-cert-dir={}", self.certificates.display()),
-        ]
+    /// Starts a manager that serves the webhooks installed here, and returns it when it is ready. Its log is in `logs`.
+    pub async fn ready_manager(&self, logs: &Path, flags: &[&str]) -> Result<Manager, Error> {
+        let mut manager = self.start_manager(logs, flags, Vec::new())?;
+        manager.until_ready().await?;
+        Ok(manager)
+    }
+
+    /// The same with these variables in its environment, but returns at once.
+    pub fn start_manager(
+        &self,
+        logs: &Path,
+        flags: &[&str],
+        variables: Vec<(String, String)>,
+    ) -> Result<Manager, Error> {
+        let port = format!("--webhook-port={}", self.webhook_port);
+        let certificates = format!("--webhook-cert-dir={}", self.certificates.display());
+        let arguments = [&[port.as_str(), &certificates], flags].concat();
+        Manager::start_with(logs, &self.kubeconfig, &arguments, variables)
     }
 }
 
