@@ -47,8 +47,8 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
     assert_eq!(made["status"]["failureDomains"][0]["controlPlane"], true);
     assert_eq!(stage.cloud.control().duplicates(), []);
 
-    // After the first pass, the events of our own writes are over. The next pass finds everything, changes nothing, and does not
-    // read the load balancer.
+    // After the first pass, the events of our own writes are over. The next pass finds everything, changes nothing, and leaves
+    // the reads of the load balancer to its worker.
     stage.one_more_pass("c1").await;
     let (sequence, version) = (stage.cloud.control().last_call(), version(&stage).await);
     stage.one_more_pass("c1").await;
@@ -62,7 +62,7 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         .map(|call| call.path)
         .collect();
     assert_eq!(octavia, Vec::<String>::new());
-    // capo-rs writes the annotation once, and not the status.
+    // The version differs because the test has changed an annotation for each pass.
     assert_ne!(version, self::version(&stage).await);
 
     // Everything in the status can be found out again after it was removed.
@@ -175,7 +175,7 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
             "fixed" => assert_eq!(host, "10.6.0.9"),
             "named" => {
                 assert_eq!(host, "api.example.com");
-                // Its owner changes the DNS record to the new floating IP.
+                // The owner of the DNS record changes it to the new floating IP.
                 let text = "host api.example.com does not resolve to a floating IP of this project, so a new floating IP";
                 stage.until_noted(text).await;
             }

@@ -1,4 +1,5 @@
-//! What the release of one machine costs on an idle cluster. How long it takes is asserted in the model's time, in the gate's own tests.
+//! The calls that the release of one machine costs on an idle cluster. The gate's own tests check its duration, in simulated
+//! time.
 
 use std::time::{Duration, Instant};
 

@@ -73,7 +73,7 @@ async fn a_machine_whose_member_failed_while_kubernetes_took_no_write_is_not_adm
     join(&stage, &["m0"]).await;
     let held = about_to_admit(&stage, "m1").await;
 
-    // Its repairs fail too, so that it stays as it is.
+    // The repairs of the member fail too, so that it stays in this status.
     stage.command(json!({"operation": {"operation": "member-*", "name": "-m1", "fail": true}}));
     let member = super::scene::member(&stage, "m1").await.unwrap();
     provisioning(&stage, member.id.as_str(), "ERROR");

@@ -282,7 +282,7 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
     stage
         .patch_status("IPAddressClaim", "a", json!({"addressRef": {"name": "a"}}))
         .await;
-    // As CAPO 0.14 writes it: a condition without a reason and without a message.
+    // CAPO 0.14 writes such a condition, without a reason and without a message.
     stage
         .patch_status(POOL, "pool", json!({"claimedIPs": [held], "availableIPs": [free],
             "conditions": [{"type": READY, "status": "True", "lastTransitionTime": "2026-11-01T00:00:00Z"}]}))

@@ -233,7 +233,7 @@ async fn a_server_object_deleted_alone_waits_for_the_gate() {
     assert_eq!(stage.calls("server_delete"), 0);
 }
 
-/// A machine that the watch does not show any more exists all the same, so that its gate holds its server.
+/// A machine that the watch does not show any more still exists, so its gate holds its server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_of_a_machine_that_lost_its_label_waits_for_the_gate() {
     const LABEL: &str = "cluster.x-k8s.io/watch-filter";

@@ -97,7 +97,7 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
         .await;
     let before = stage.until_object("OpenStackMachine", "w1", is_ready).await;
     let server_before = stage.get("OpenStackServer", "w1").await;
-    // As after clusterctl move or a restore: the objects are there, their statuses are not.
+    // The objects exist without their statuses, as after clusterctl move or a restore.
     stage.stop().await;
     let since = stage.cloud.control().last_call();
     stage.wipe_status("OpenStackServer", "w1").await;

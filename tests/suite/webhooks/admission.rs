@@ -412,7 +412,7 @@ async fn rules_of_machines_and_templates() {
                 .map_err(|error| error.to_string())
         }
     };
-    // A change of the credentials is only accepted if the owner of the object makes it.
+    // The credentials of a server's object can be changed only if it has an owner, because an owner passes its own change on.
     let credentials = json!({"spec": {"identityRef": {"cloudName": "other"}}});
     let refused = patch(credentials.clone()).await.unwrap_err();
     assert!(

@@ -129,7 +129,7 @@ async fn edits_through_either_version_are_seen_in_both() {
     expected["apiServer"]["managedLoadBalancer"]["allowedCIDRs"] = json!([]);
     assert_eq!(after["spec"], expected);
 
-    // A v1beta2 edit of the flavor ends what was kept beside it.
+    // An edit of the flavor in v1beta2 removes the values of v1beta1 that were kept for it.
     let flavor = json!({"spec": {"bastion": {"spec": {"flavor": {"id": "f-2"}}}}});
     new.patch("c", &parameters, &merge(flavor)).await.unwrap();
     let (seen_old, _) = both(&old, &new, "c").await;

@@ -246,7 +246,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .collect();
     assert_eq!(written, Vec::<String>::new());
 
-    // After the provider was removed, its hook stays until a user removes it. The hook's name tells whose it is.
+    // After the provider was removed, its hook stays until a user removes it. The value of the hook is the provider's name.
     second.process.signal("TERM").unwrap();
     second.process.wait(PATIENCE).unwrap();
     target_api.delete("Machine", "cp-1").await;

@@ -25,7 +25,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// Rights that this run has no occasion to use, and why they are granted all the same.
+/// Rights that this run has no occasion to use, each with the reason why it is granted.
 const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
     (
         "get",

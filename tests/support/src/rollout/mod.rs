@@ -58,7 +58,7 @@ pub struct RolloutOptions {
     pub max_surge: u32,
     /// Octavia's provider.
     pub provider: &'static str,
-    /// Whether a real HAProxy carries the connections; if not, the fake cloud does, after its example.
+    /// Whether a real HAProxy carries the connections. Otherwise the fake cloud does it in the same way.
     pub haproxy: bool,
     /// `spec.apiServer.managedLoadBalancer.monitor`.
     pub monitor: Value,
