@@ -1,9 +1,8 @@
 //! What admission costs: server-side applies as dry runs, a hundred at a time, against a real
 //! kube-apiserver, first without the webhook and then with it.
 //!
-//! The goal: the webhook's own 99th percentile is at most 20 ms. A hundred applies in flight keep every
-//! core busy, so what the applies take beside it tells how fast the API server works them off, with one
-//! more TLS request each.
+//! The goal: the webhook's own 99th percentile is at most 20 ms. A hundred applies in flight keep every core busy, so the
+//! duration of the applies shows how fast the API server carries them out with one more TLS request each.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -93,7 +92,7 @@ async fn main() {
     apply::apply(&client, &webhooks::admission(&listening).unwrap())
         .await
         .unwrap();
-    // Until the API server has taken up the configuration.
+    // Waits until the API server applies the configuration.
     while answers.0.lock().is_empty() {
         applies(&client).await;
     }

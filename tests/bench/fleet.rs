@@ -19,7 +19,7 @@ use futures::{StreamExt as _, stream};
 use scene::{Plan, Scene, is_provisioned};
 use tokio::runtime::Runtime;
 
-/// How many clusters are promised for.
+/// The number of clusters for which the promises hold.
 const CLUSTERS: usize = 150;
 /// How many control-plane machines each has.
 const MACHINES: usize = 3;
@@ -64,7 +64,7 @@ async fn measure(clusters: usize) -> Vec<(&'static str, &'static str, f64, f64)>
     let cloud = scene::quick_cloud().await;
     let control = cloud.control();
     let mut scene = Scene::set().await;
-    // A budget that the preparation does not wait for.
+    // The budget is so large that the preparation does not wait for it.
     let fast = ["--openstack-qps=500", "--openstack-burst=500"];
     scene.start(&fast).await;
     scene.credentials("cloud", &cloud).await;
@@ -125,7 +125,7 @@ fn plan(name: &str) -> Plan<'_> {
     }
 }
 
-/// Creates clusters and machines, one machine of each cluster after the other, as a control plane does.
+/// Creates clusters and machines. The machines of each cluster are created one after the other, as a control plane does it.
 async fn prepare(scene: &Scene, clusters: usize) {
     let names: Vec<String> = (0..clusters).map(|index| format!("c{index:03}x")).collect();
     let created = stream::iter(&names).map(|name| scene.cluster(plan(name)));

@@ -32,7 +32,7 @@ const ROUNDS: [(usize, Duration, Duration); 3] = [
 const RESIDENT: u64 = 20 << 20;
 /// How long the manager is left alone before its memory is read.
 const SETTLED: Duration = Duration::from_secs(30);
-/// Sizes up to this one are measured so often that there are numbers enough.
+/// Sizes up to this one are measured several times, so that there are enough values.
 const AGAIN: usize = 3;
 
 fn main() -> ExitCode {
@@ -92,7 +92,7 @@ fn keeps_the_promises(runtime: &Runtime) -> bool {
     kept
 }
 
-/// The lags of one new machine in each of so many clusters, shortest first, and the manager's resident memory after.
+/// The lags of one new machine in each of this many clusters, shortest first, and the manager's resident memory afterwards.
 async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
     let cloud = FakeCloud::start(Options {
         durations: Durations {
@@ -119,9 +119,11 @@ async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
     for name in &names {
         scene.cluster(plan(name)).await;
     }
-    let provisioned = names
-        .iter()
-        .map(|name| scene.provisioned("OpenStackCluster", name));
+    let provisioned = names.iter().map(|name| {
+        scene
+            .cluster_api
+            .until_provisioned("OpenStackCluster", name)
+    });
     join_all(provisioned).await;
     let mut lags = Vec::new();
     // The first machine of a cluster waits for no other member, so it is not measured.
@@ -206,7 +208,7 @@ async fn activations(control: &Control, machines: &[String]) -> BTreeMap<String,
     seen
 }
 
-/// The value below which so many hundredths of the sorted `values` lie.
+/// The value below which this many hundredths of the sorted `values` lie.
 fn quantile(values: &[Duration], hundredths: usize) -> Duration {
     let index = (values.len() * hundredths).div_ceil(100).saturating_sub(1);
     values.get(index).copied().unwrap_or_default()

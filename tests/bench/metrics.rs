@@ -1,5 +1,5 @@
-//! What watching costs: a scrape, and every panel of every board over a day of two hundred clusters in a real Prometheus
-//! (what counting costs the core is measured with it, in `step.rs`). Run by `make bench`; fails when a promise is broken.
+//! The cost of monitoring: a scrape, and every panel of every board over a day of two hundred clusters in a real Prometheus
+//! (`step.rs` measures what counting costs the gate). Run by `make bench`; fails when a promise is broken.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
 use test_support::{env, figures, monitoring::findings};
@@ -24,7 +24,7 @@ const SCRAPE: Duration = Duration::from_millis(50);
 const PANEL: Duration = Duration::from_secs(1);
 const CLUSTERS: usize = 200;
 const STEP: u32 = 300;
-/// A day, in pieces that Prometheus makes blocks of.
+/// A day, in pieces of which Prometheus makes blocks.
 const PIECES: u32 = 12;
 const STEPS_OF_A_PIECE: u32 = 7_200 / STEP;
 /// Families that recording rules of the boards make one series of, without this label.
@@ -40,7 +40,7 @@ const RECORDED: [(&str, &str, &str); 2] = [
         "namespace_cluster_gate:capo_gate_state:code{",
     ),
 ];
-/// 2026-01-01, when nothing else was there.
+/// 2026-01-01, the beginning of the recorded day.
 const BEGIN: u32 = 1_767_225_600;
 
 fn main() -> ExitCode {
@@ -88,7 +88,7 @@ fn scrape() -> bool {
     )
 }
 
-/// Metrics in which every family has something.
+/// Metrics in which every family has a value.
 fn busy() -> Metrics {
     let metrics = Metrics::new(Settings::default()).unwrap();
     for request in [
@@ -188,7 +188,7 @@ async fn panels() -> bool {
     told("slowest panel over 24 h", slowest.0, PANEL)
 }
 
-/// Writes the day as blocks, and says how many series it has.
+/// Writes the day as blocks. Returns the number of its series.
 fn blocks(folder: &std::path::Path) -> usize {
     let text = busy()
         .render_findings(&clusters(CLUSTERS, 3, &[6443]))

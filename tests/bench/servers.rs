@@ -74,7 +74,7 @@ async fn with(scene: &mut Scene, existing: usize, servers: usize) -> f64 {
     scene.stop().await;
     let period = format!("--sync-period={}s", servers / RATE);
     scene.start(&[&period, fast[0], fast[1]]).await;
-    // The passes after a start are not those of settled servers.
+    // The first passes after a start cost more than passes over settled servers.
     tokio::time::sleep(Duration::from_secs(2 * u64::try_from(MANY / RATE).unwrap())).await;
     let (before, [passes]) = (
         processor_seconds(scene),

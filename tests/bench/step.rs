@@ -74,7 +74,7 @@ fn keeps_the_promises(_: &Runtime) -> bool {
     kept.iter().all(|kept| *kept)
 }
 
-/// Half of the rounds without metrics, half with, in turn. Whether enough of the throughput is left.
+/// Runs the rounds without and with metrics in turn. Returns whether enough of the throughput is left.
 fn measure(name: &str, rounds: u32, metrics: &Metrics, turn: impl Fn(&mut Bench)) -> bool {
     let mut without = Bench::settled(Box::new(Unobserved));
     let mut with = Bench::settled(Box::new(metrics.clone()));
@@ -84,7 +84,7 @@ fn measure(name: &str, rounds: u32, metrics: &Metrics, turn: impl Fn(&mut Bench)
             rates.push(batch(bench, &turn));
         }
     }
-    // The median: what the machine does besides disturbs the rest.
+    // The median is used, because other work of the machine disturbs single values.
     let [without, with] = rates.map(|mut rates| {
         rates.sort_by(f64::total_cmp);
         rates.get(rates.len() / 2).copied().unwrap_or_default()
@@ -119,7 +119,7 @@ struct Bench {
     effects: Vec<Effect>,
     tree: StatusTree,
     machines: Vec<(ObjectName, DesiredMachine)>,
-    /// Copies to hand over.
+    /// Copies of the events, which `step` consumes.
     trees: Vec<StatusTree>,
     structures: Vec<Structure>,
     details: Vec<Vec<Member>>,
@@ -168,7 +168,7 @@ impl Bench {
         self.now.instant += Duration::from_micros(1);
         step(&mut self.state, event, &self.now, &mut self.effects);
         black_box(&self.effects);
-        // Calls are answered by `pass`; nothing else is carried out.
+        // `pass` answers the calls. Other effects are not carried out.
         let observer = &self.observer;
         self.effects.retain(|effect| {
             if let Effect::Record(event) = effect {

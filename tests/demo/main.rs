@@ -151,7 +151,7 @@ async fn roll(rollout: &Rollout, table: &Table) {
 /// Waits until this many of the old machines are gone.
 async fn gone(rollout: &Rollout, old: &[String], count: usize) {
     rollout
-        .until(&format!("{count} old machines are gone"), async || {
+        .until_some(&format!("{count} old machines are gone"), async || {
             let now = rollout.machines().await;
             let left = old.iter().filter(|name| now.contains(name)).count();
             (left + count <= old.len()).then_some(())
@@ -176,7 +176,7 @@ async fn kill(rollout: &Rollout, table: &Table, kills: u64, seed: u64) {
     }
 }
 
-/// What a Deployment does: a manager that has ended (killed, or its lease lost on a busy machine) is started again.
+/// Starts a manager again that has ended because it was killed or has lost its lease on a busy machine, as a Deployment does.
 async fn start_again(rollout: &Rollout, table: &Table) {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;

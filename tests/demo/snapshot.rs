@@ -1,4 +1,4 @@
-//! What there is to see at a moment, made from the timeline: Octavia's rows on one side, the gate on the other.
+//! The state at a moment, made from the timeline: Octavia's rows on one side, the gate on the other.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,12 +7,12 @@ use crate::{
     timeline::{Entry, Member, Server, What},
 };
 
-/// Everything at a moment.
+/// The whole state at a moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     /// Control-plane machines in the order in which they were created.
     pub machines: Vec<Row>,
-    /// What the client has seen, once it asks.
+    /// What the client has seen, as soon as it sends requests.
     pub client: Option<Client>,
 }
 
@@ -23,9 +23,9 @@ pub(crate) struct Row {
     pub machine: String,
     /// Its server.
     pub server: &'static str,
-    /// Its member's two statuses, per port.
+    /// The two statuses of its member for each port.
     pub members: String,
-    /// Whether Cluster API may go on.
+    /// Whether Cluster API may continue.
     pub gate: &'static str,
     /// How long it has been held.
     pub held: Option<Duration>,

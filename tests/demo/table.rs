@@ -11,9 +11,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::snapshot::{Client, Row, Snapshot};
 
-/// Before every row, as wide as a time.
+/// The space before every row, as wide as a time.
 const INDENT: &str = "         ";
-/// Where a terminal does not say how wide it is.
+/// The width of a terminal that does not tell its width.
 const WIDTH: usize = 120;
 
 /// Prints snapshots as they change.
@@ -78,7 +78,7 @@ impl Table {
         state.last.client = snapshot.client;
     }
 
-    /// The last table stays, and what comes now comes below it.
+    /// Leaves the last table on the screen. Later output is below it.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         if let Some(client) = state.last.client.as_ref().filter(|_| !self.terminal) {
@@ -120,7 +120,7 @@ impl Table {
     }
 }
 
-/// Up as many lines as were drawn, and clear from there.
+/// The control sequence that moves up by the drawn lines and clears the screen from there.
 fn erase(state: &mut State) -> String {
     match std::mem::take(&mut state.drawn) {
         0 => String::new(),
@@ -128,7 +128,7 @@ fn erase(state: &mut State) -> String {
     }
 }
 
-/// All at once, so that nothing flickers.
+/// Writes everything at once, so that nothing flickers.
 fn print(text: &str) {
     let mut out = stdout().lock();
     let _ = out.write_all(text.as_bytes());
@@ -141,7 +141,7 @@ fn line(row: &Row) -> String {
         None => row.gate.to_owned(),
     };
     let why = if row.gate == "held" && !row.message.is_empty() {
-        // Its first sentence; the rest is what an operator may do.
+        // Only the first sentence of the message is shown. The others tell what an operator may do.
         let first = row.message.split(". ").next().unwrap_or_default();
         format!("{}: {first}", row.reason)
     } else {

@@ -12,7 +12,7 @@ use super::variable;
 
 const ADDRESS: &str = "127.9.9.9";
 
-/// Lines of Octavia's that change nothing about which member gets a connection: users, logs, limits of connections, the socket
+/// Lines of Octavia's templates that do not affect which member gets a connection: users, logs, limits of connections, the socket
 /// of its own agent, the splicing of bytes.
 const IMMATERIAL: [&str; 11] = [
     "#",
@@ -72,7 +72,7 @@ fn listener(port: u16, monitor: Option<AppliedMonitor>) -> AppliedListener {
         id: format!("listener-{port}"),
         port,
         enabled: true,
-        // Octavia keeps others away with a security group.
+        // Octavia restricts the clients with a security group instead.
         allowed_cidrs: Vec::new(),
         pool: Some(AppliedPool {
             id: format!("pool-{port}"),
@@ -85,7 +85,7 @@ fn listener(port: u16, monitor: Option<AppliedMonitor>) -> AppliedListener {
                 member(3, |member| member.weight = 0),
                 member(4, |member| member.backup = true),
                 member(5, |member| member.check.1 = 6444),
-                member(6, |member| member.check.0 = "127.9.9.60".to_owned()),
+                member(6, |member| member.check.0 = "127.9.9.60".into()),
             ],
         }),
     }

@@ -1,4 +1,4 @@
-//! What needs a real OpenStack. Run by `make test-openstack`, which starts one and says where it is.
+//! The tests that need a real OpenStack. `make test-openstack` starts one, tells the tests its address, and runs them.
 
 #![allow(
     clippy::unwrap_used,
@@ -89,7 +89,7 @@ impl CloudUnderTest for RealOpenStack {
             self.root.join("run/octavia-fail"),
         );
         for file in [&delay, &fail] {
-            // Absent is what it is meant to be.
+            // The file may not exist, so an error is ignored.
             let _ = tokio::fs::remove_file(file).await;
         }
         match pushes {
@@ -204,7 +204,7 @@ async fn the_gate_leaves_an_orphaned_member_to_the_jobboard() {
     Box::pin(gate::leaves_it_to_the_jobboard(&real().await)).await;
 }
 
-/// The control: the manager is told not to wait for a jobboard.
+/// The control: the settings tell the manager not to wait for a jobboard.
 #[tokio::test]
 async fn told_to_repair_early_the_gate_does_not_wait_for_the_jobboard() {
     Box::pin(gate::repairs_it_before_the_jobboard_resumes_it(

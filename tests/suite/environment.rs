@@ -1,4 +1,4 @@
-//! The test environment keeps its own promises.
+//! Tests of the test environment itself.
 
 use std::{path::Path, process::Command, time::Duration};
 

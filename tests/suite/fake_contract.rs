@@ -30,10 +30,10 @@ async fn quick() -> Fake {
 fn options() -> Options {
     Options {
         durations: Durations {
-            // Long enough for every check of what is refused meanwhile.
+            // Changes take long enough for every check of what is refused in the meantime.
             load_balancer_create: 3.0,
             operation: 0.2,
-            // A load balancer is ACTIVE before its listeners, here long enough for every check to meet it.
+            // A load balancer is ACTIVE before its listeners. Here the time between them is so long that every check notices it.
             step: 0.3,
             ..Durations::default()
         },

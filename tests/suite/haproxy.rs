@@ -1,4 +1,4 @@
-//! The fake cloud's own data path behaves as a real HAProxy does: the same story through both.
+//! The fake cloud's own data path behaves like a real HAProxy: the same steps have the same results with both.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -50,7 +50,7 @@ impl Balanced {
             project: "demo".to_owned(),
         })
         .await;
-        // No two clouds have the same port, so no two have the same subnet.
+        // The subnet is derived from the port, because no two clouds have the same port.
         let port: u16 = cloud.base().rsplit(':').next().unwrap().parse().unwrap();
         let net = format!("127.{}.{}", 64 + (port >> 10), (port >> 2) & 0xff);
         let network = make(&client, "network", "network", json!({"name": "n"})).await;
@@ -184,12 +184,12 @@ async fn tell(haproxy: Option<PathBuf>) {
     at.member(202).await;
     at.until_answered_by("aaabbb").await;
 
-    // A refused connection is offered to another member.
+    // A connection that one member refuses is offered to another member.
     b.abort();
     assert!(b.await.is_err());
     at.until_answered_by("aaaaaa").await;
 
-    // Weight 0 and removal take no established connection away.
+    // Weight 0 and the removal of a member end no established connection.
     let _b = at.backend("b", 202).await;
     let member = format!("pools/{}/members/{first}", at.pool);
     let weight = json!({"member": {"weight": 0}});
@@ -208,7 +208,7 @@ async fn tell(haproxy: Option<PathBuf>) {
     at.write(Method::PUT, &second, Some(enabled(true))).await;
     at.until_answered_by("bbbbbb").await;
 
-    // Others than the allowed ranges are not served.
+    // Clients outside of the allowed ranges are not served.
     let listener = format!("listeners/{}", at.listener);
     let allowed = |ranges: Value| Some(json!({"listener": {"allowed_cidrs": ranges}}));
     let elsewhere = allowed(json!(["10.0.0.0/8"]));
@@ -218,7 +218,7 @@ async fn tell(haproxy: Option<PathBuf>) {
     at.write(Method::PUT, &listener, here).await;
     at.until_answered_by("bbbbbb").await;
 
-    // A member that is new is up until its first check fails, and the one whose checks fail gets nothing.
+    // A new member is up until its first check fails. A member whose checks fail gets no connection.
     let monitor = json!({"pool_id": at.pool, "type": "TCP", "delay": 1, "timeout": 1, "max_retries": 2, "max_retries_down": 2});
     make(&at.client, "load-balancer", "healthmonitor", monitor).await;
     until_active(&at.client, &at.id).await;

@@ -1,4 +1,4 @@
-//! Everything that `make test` runs beyond unit tests: contract, real kube-apiserver.
+//! The tests of `make test` that need a real kube-apiserver or the fake cloud.
 
 #![allow(
     clippy::unwrap_used,

@@ -87,11 +87,10 @@ async fn it_says_what_it_waits_for_while_kubernetes_is_away() {
 async fn it_is_not_ready_while_kubernetes_is_gone_and_names_a_cluster_api_that_is_too_old() {
     let mut kubernetes = Kubernetes::start().await.unwrap();
     let installation = Installation::install(&kubernetes).await.unwrap();
-    let arguments = installation.arguments();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let folder = kubernetes.folder().to_owned();
-    let mut manager = Manager::start(&folder, &installation.kubeconfig, &arguments).unwrap();
-    // No definition of Cluster API is there: to a client that is the same as one that does not serve v1beta2.
+    let mut manager = installation
+        .start_manager(kubernetes.folder(), &[], Vec::new())
+        .unwrap();
+    // No definition of Cluster API is installed. A client sees no difference between that and one that does not serve v1beta2.
     manager
         .until_logged("Cluster API 1.11 or later must be installed")
         .await
@@ -113,7 +112,7 @@ async fn it_is_not_ready_while_kubernetes_is_gone_and_names_a_cluster_api_that_i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_leads_the_next_takes_over_and_a_frozen_one_stops() {
-    // A lease of its own needs an API server of its own: the Lease's name is fixed.
+    // The test needs an API server of its own, because the name of the Lease is fixed.
     let kubernetes = Kubernetes::start().await.unwrap();
     let kubeconfig = kubernetes.install_provider().await.unwrap();
     let start = |name: &str| {
@@ -162,7 +161,8 @@ async fn one_leads_the_next_takes_over_and_a_frozen_one_stops() {
         "{metrics}"
     );
 
-    // Frozen for longer than its lease: the second takes over, the first stops as soon as it thaws.
+    // The first manager is frozen for longer than its lease. The second one takes over, and the first one stops as soon as it
+    // runs again.
     first.process.signal("STOP").unwrap();
     second.until_logged("Leading").await.unwrap();
     assert_ne!(holder().await, first_identity);
@@ -261,10 +261,8 @@ fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_are_for_those_who_may_read_them() {
-    let kubernetes = Kubernetes::start().await.unwrap();
+    let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
     let admin = kubernetes.admin().await.unwrap();
-    kubernetes.install_cluster_api().await.unwrap();
-    let installation = Installation::install(&kubernetes).await.unwrap();
     let reader = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": {"name": "reader"},
@@ -278,12 +276,10 @@ async fn metrics_are_for_those_who_may_read_them() {
     apply(&admin, &[reader, accounts[0].clone(), accounts[1].clone()])
         .await
         .unwrap();
-    let mut arguments = installation.arguments();
-    arguments.push("--insecure-diagnostics=false".to_owned());
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut manager =
-        Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
-    manager.until_ready().await.unwrap();
+    let manager = installation
+        .ready_manager(kubernetes.folder(), &["--insecure-diagnostics=false"])
+        .await
+        .unwrap();
 
     let authority =
         reqwest::Certificate::from_pem(kubernetes.authority().certificate().as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! What Octavia does wrong, one of each kind and none that must wait for a minute; all of it is in `tests/rollout`.
+//! What Octavia may do wrong: one scenario of each kind, and none that waits for a minute. `tests/rollout` runs all of them.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn untrue_statuses_are_noticed_held_and_repaired() {
@@ -12,8 +12,8 @@ async fn untrue_statuses_are_noticed_held_and_repaired() {
         "m-certificate",
         "n-stale",
         "ovn-early",
-        "situation-14",
-        "situation-5-bypass",
+        "health-check",
+        "hold-bypass",
         "stuck-create",
     ])
     .await;

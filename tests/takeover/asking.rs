@@ -11,10 +11,10 @@ use std::{
 use test_support::client::Target;
 use tokio::{io::AsyncReadExt as _, net::TcpStream, task::JoinHandle};
 
-/// What a machine's API server answers here.
+/// The answer of the stand-ins for API servers.
 pub(crate) const ANSWER: &[u8; 2] = b"ok";
 
-/// A client that asks.
+/// A client that sends requests.
 pub(crate) struct Asking {
     stopped: Arc<AtomicBool>,
     asking: JoinHandle<Asked>,
@@ -45,14 +45,14 @@ impl Asking {
         Self { stopped, asking }
     }
 
-    /// Ends it, and returns what it saw.
+    /// Stops the client and returns what it saw.
     pub(crate) async fn stop(self) -> Asked {
         self.stopped.store(true, Ordering::Relaxed);
         self.asking.await.unwrap()
     }
 }
 
-/// What a client asks.
+/// What a client requests.
 pub(crate) enum Question {
     /// A new connection, and the answer on it.
     Connection(String),

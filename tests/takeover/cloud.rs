@@ -1,4 +1,4 @@
-//! What a site has in its cloud, and what is done there by hand.
+//! The objects of a site in its cloud, and the changes that a test makes to them by hand.
 
 use std::time::Duration;
 
@@ -17,9 +17,10 @@ use crate::{
 };
 
 impl Site {
-    /// Asks through the load balancer until it is stopped; `None` where there is none that has a data path.
+    /// Starts a client that sends requests through the load balancer until it is stopped; `None` if no load balancer has a data
+    /// path.
     pub(crate) async fn ask(&self) -> Option<Asking> {
-        // Their load balancers do not serve at this moment.
+        // The load balancers of these two do not serve at this moment.
         if let Moment::DeletingCluster | Moment::HalfCreatedCluster = Moment::of(self.kind) {
             return None;
         }
@@ -112,7 +113,7 @@ impl Site {
             .collect()
     }
 
-    /// Waits until nothing has been changed in the cloud for so long.
+    /// Waits until nothing has been changed in the cloud for this time.
     pub(crate) async fn until_quiet(&self, quiet: Duration) {
         let begun = tokio::time::Instant::now();
         loop {
@@ -124,7 +125,7 @@ impl Site {
         }
     }
 
-    /// The time of its cloud.
+    /// The present time on the clock of its cloud.
     pub(crate) fn cloud_time(&self) -> Duration {
         self.cloud.control().load_balancers("").0
     }
@@ -164,10 +165,11 @@ impl Site {
         .await
     }
 
-    /// Waits until nothing is left of it, neither in Kubernetes nor in the cloud.
+    /// Waits until no object of it is left in Kubernetes and in the cloud.
     pub(crate) async fn is_deleted(&self) -> Result<(), String> {
         let v = Version::V1Beta1;
-        self.until("Cluster", &self.name, v, Value::is_null).await?;
+        self.until_object("Cluster", &self.name, v, Value::is_null)
+            .await?;
         let left = self
             .cloud
             .control()

@@ -61,9 +61,9 @@ pub(crate) fn class(name: &str, cluster: &Value, of_control_plane: Vec<Value>) -
     documents
 }
 
-/// The Cluster of that class, with so many control-plane machines and one worker.
+/// The Cluster of that class, with this many control-plane machines and one worker.
 pub(crate) fn cluster(name: &str, replicas: u32) -> Value {
-    // As in the rollouts: KubeadmControlPlane need not read the certificate by port-forward to a Pod.
+    // With this annotation KubeadmControlPlane does not read the certificate by port-forward to a Pod, as in the rollouts.
     let annotations =
         json!({"machine.cluster.x-k8s.io/certificates-expiry": "2099-01-01T00:00:00Z"});
     json!({
@@ -95,7 +95,7 @@ impl Site {
         self.until_workers(replicas).await
     }
 
-    /// Waits until its MachineDeployment has so many Machines, all of them ready and none deleting.
+    /// Waits until its MachineDeployment has this many Machines, all of them ready and none deleting.
     pub(crate) async fn until_workers(&self, replicas: usize) -> Result<(), String> {
         let seen = CHECK.ok(async || {
             let listed = self.list("MachineDeployment", Version::V1Beta2).await;

@@ -26,7 +26,7 @@ use crate::{
 /// The hook of another program. Until it is removed, its Machine stays in deletion and its API server serves.
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/of-the-test";
 
-/// The workload cluster of a site, and what its machines do by themselves.
+/// The workload cluster of a site, and the simulation of its machines.
 pub(crate) struct ControlPlane {
     options: RolloutOptions,
     workload: Arc<WorkloadCluster>,
@@ -60,7 +60,7 @@ impl ControlPlane {
         }
     }
 
-    /// What is applied of it, with the template of its machines in CAPO's v1beta1.
+    /// The documents that are applied for it, with the template of its machines in CAPO's v1beta1.
     pub(crate) fn documents(&self, of_machines: &Value) -> Vec<Value> {
         let name = self.options.name;
         let mut documents = control_plane_with_certificates(&self.options, &self.workload).unwrap();
@@ -72,7 +72,7 @@ impl ControlPlane {
         documents
     }
 
-    /// What is applied of a Cluster from a ClusterClass, in the order in which it is admitted.
+    /// The documents that are applied for a Cluster from a ClusterClass, in the order in which they are admitted.
     pub(crate) fn of_class(&self, of_cluster: &Value, of_machines: &Value) -> Vec<Value> {
         let name = self.options.name;
         let mut documents = cluster_class::class(name, of_cluster, self.documents(of_machines));
@@ -84,7 +84,7 @@ impl ControlPlane {
     pub(crate) async fn until_complete(&self, site: &Site) -> Result<(), String> {
         let wanted = self.options.replicas;
         let name = site.referred("controlPlaneRef").await?;
-        site.until("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
+        site.until_object("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
             let status = &it["status"];
             let counts = ["replicas", "upToDateReplicas", "readyReplicas"];
             counts.iter().all(|count| status[*count] == wanted)
@@ -94,9 +94,9 @@ impl ControlPlane {
         .await
     }
 
-    /// Replaces every machine; comes back when it has begun.
+    /// Begins to replace every machine, and returns when the first replacement has begun.
     pub(crate) async fn roll(&self, site: &Site) -> Result<(), String> {
-        // It is later than the creation of every machine: both are in whole seconds.
+        // The time must be later than the creation of every machine, and both are in whole seconds.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
         let name = site.referred("controlPlaneRef").await?;
@@ -109,7 +109,7 @@ impl ControlPlane {
             _ => ("KubeadmControlPlane", &name, json!({"spec": rollout})),
         };
         site.patch(kind, of, Version::V1Beta2, change).await;
-        site.until("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
+        site.until_object("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
             condition(it, "RollingOut").is_some_and(|(is, ..)| is == "True")
         })
         .await
@@ -152,7 +152,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// What a client asks at the endpoint.
+    /// The requests that a client sends to the endpoint.
     pub(crate) async fn target(&self, endpoint: SocketAddr) -> Target {
         let configuration = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": OBJECT, "namespace": NAMESPACE},

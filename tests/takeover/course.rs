@@ -1,11 +1,13 @@
-//! The way of all clusters: made by CAPO, taken over by capo-rs, given back to CAPO, deleted.
+//! The course of all clusters: CAPO creates them, capo-rs takes them over, CAPO gets them back, and they are deleted.
 
 use std::{path::PathBuf, time::Duration};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
 use test_support::{
-    env::{Capo, ClusterApiManagers, Installation, Kubernetes, Manager},
+    env::{
+        Capo, ClusterApiManagers, Installation, Kubernetes, Manager, cluster_api::is_provisioned,
+    },
     waiting::PATIENCE,
 };
 
@@ -19,7 +21,7 @@ use crate::{
     swap::{self, Home},
 };
 
-/// Longer than any provider needs between two looks at something that is not complete.
+/// A longer time than that between two passes of any provider over an object that is not complete.
 const QUIET: Duration = Duration::from_secs(12);
 
 /// Runs the course of these kinds side by side.
@@ -50,7 +52,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     let home = Home::make(&logs, &kubernetes.admin_kubeconfig()).unwrap();
     planned(&mut sites, &home).await;
 
-    // What is under way when CAPO is stopped for good; the long ones begin first.
+    // CAPO begins what is to be under way when it is stopped. The rolling update takes longest, so it begins first.
     let running = capo.start(&logs).await.unwrap();
     for long in [true, false] {
         each(&mut sites, async |site, found| {
@@ -70,13 +72,13 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     })
     .await;
 
-    // A client of every cluster, until its deletion.
+    // A client sends requests to every cluster until the cluster is deleted.
     let mut asking = Vec::new();
     for (site, _) in &sites {
         asking.push(site.ask().await);
     }
 
-    // Over to capo-rs.
+    // capo-rs takes the clusters over.
     swap::stop(running);
     let stopped: Vec<Duration> = sites.iter().map(|(site, _)| site.cloud_time()).collect();
     for (site, _) in &sites {
@@ -88,7 +90,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     swap::remove_webhooks(&client).await.unwrap();
     let installation = Installation::install(&kubernetes).await.unwrap();
     let observe = ["--load-balancer-gate=observe"];
-    let mut manager = swap::capo_rs(&installation, &logs, &observe).await.unwrap();
+    let mut manager = installation.ready_manager(&logs, &observe).await.unwrap();
     each(&mut sites, async |site, found| {
         if Moment::of(site.kind) == Moment::Settled {
             found.taken_over = two_passes(site, Version::V1Beta2).await;
@@ -106,7 +108,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
             .map(|at| at - stopped.as_secs_f64());
     }
     swap::stop(manager.process);
-    manager = swap::capo_rs(&installation, &logs, &[]).await.unwrap();
+    manager = installation.ready_manager(&logs, &[]).await.unwrap();
     each_with(
         &mut sites,
         &marks,
@@ -123,7 +125,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     .await;
     each(&mut sites, async |site, found| {
         found.machines_of_capo_rs = match Moment::of(site.kind) {
-            // It has rolled its control plane, or is gone.
+            // The moment itself has replaced the machines of the control plane, or has deleted the cluster.
             Moment::RollingUpdate | Moment::DeletingCluster => Ok(()),
             _ if found.made.is_err() => found.made.clone(),
             _ if site.kind == Kind::ClusterClass => scaled_and_rolled(site).await,
@@ -132,7 +134,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     })
     .await;
 
-    // And back.
+    // CAPO gets the clusters back.
     each(&mut sites, async |site, found| {
         site.until_quiet(QUIET).await;
         found.present = site.machines_and_templates().await;
@@ -157,7 +159,7 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
         found.written_by_capo = site.writes_since(mark);
     })
     .await;
-    // A rolling update of CAPO's loses requests.
+    // A rolling update under CAPO may lose requests, so the clients of real control planes stop before it.
     for ((site, found), asking) in sites.iter_mut().zip(&mut asking) {
         if site.control_plane.is_some()
             && let Some(asking) = asking.take()
@@ -189,15 +191,15 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     sites.into_iter().map(|(_, found)| found).collect()
 }
 
-/// Stops the manager, takes its hooks off, and leaves one behind that serves the webhooks and works on nothing.
+/// Stops the manager, removes its hooks, and starts a manager that only serves the webhooks.
 async fn back(manager: Manager, installation: &Installation, logs: &std::path::Path) -> Manager {
     swap::stop(manager.process);
     swap::release_hooks(installation).unwrap();
     let arguments = ["--namespace=capo-system", "--skip-crd-migration-phases=All"];
-    swap::capo_rs(installation, logs, &arguments).await.unwrap()
+    installation.ready_manager(logs, &arguments).await.unwrap()
 }
 
-/// What the page says to look at shows the cluster, which is Ready, and its member.
+/// Checks that the commands of the page show the cluster as Ready, and its member.
 async fn verified(site: &Site, home: &Home) -> Result<(), String> {
     let shown = home
         .verify(&site.name)
@@ -219,18 +221,20 @@ async fn made(site: &Site) -> Result<(), String> {
     site.create().await?;
     let ready = |object: &Value| object["status"]["ready"] == true;
     let cluster = site.referred("infrastructureRef").await?;
-    site.until("OpenStackCluster", &cluster, v, ready).await?;
+    site.until_object("OpenStackCluster", &cluster, v, ready)
+        .await?;
     for machine in site.first_machines() {
-        site.until("OpenStackMachine", machine, v, ready).await?;
+        site.until_object("OpenStackMachine", machine, v, ready)
+            .await?;
     }
     if site.kind.has_bastion() {
-        site.until("OpenStackCluster", &cluster, v, |cluster| {
+        site.until_object("OpenStackCluster", &cluster, v, |cluster| {
             cluster["status"]["bastion"]["floatingIP"].is_string()
         })
         .await?;
     }
     for machine in site.first_machines() {
-        site.until("Machine", machine, v, |machine| {
+        site.until_object("Machine", machine, v, |machine| {
             machine["spec"]["providerID"].is_string()
         })
         .await?;
@@ -244,7 +248,7 @@ async fn made(site: &Site) -> Result<(), String> {
     }
     // The bastion's addresses get into the allowed ranges in the pass after it was made.
     site.touch(v, "made").await;
-    // What kubeadm would have reported: from now on the gate is in force.
+    // The test reports what kubeadm would report. From now on the gate is in force.
     if site.control_plane.is_none() {
         let initialised = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
         site.patch_status("Cluster", &site.name, initialised).await;
@@ -253,7 +257,7 @@ async fn made(site: &Site) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until every object was looked at by the provider that has just started, and once more.
+/// Waits until the provider that has just started has made two passes over every object.
 async fn two_passes(site: &Site, version: Version) -> Result<(), String> {
     let mut outcome = Ok(());
     if let Version::V1Beta2 = version {
@@ -261,7 +265,7 @@ async fn two_passes(site: &Site, version: Version) -> Result<(), String> {
         let visited = |object: &Value| condition(object, "Paused").is_some();
         for (kind, name) in site.objects(version).await {
             if outcome.is_ok() {
-                outcome = site.until(kind, &name, version, visited).await;
+                outcome = site.until_object(kind, &name, version, visited).await;
             }
         }
     }
@@ -289,13 +293,11 @@ async fn machines_of_capo_rs(site: &Site) -> Result<(), String> {
     site.machine("cp-1", true, v).await?;
     site.machine("w-1", false, v).await?;
     for machine in ["cp-1", "w-1"] {
-        site.until("OpenStackMachine", machine, v, |machine| {
-            machine["status"]["initialization"]["provisioned"] == true
-        })
-        .await?;
+        site.until_object("OpenStackMachine", machine, v, is_provisioned)
+            .await?;
     }
     site.members_of("cp-1").await?;
-    // CAPO writes it in every pass, and its webhook refuses another one.
+    // CAPO writes the provider id in every pass, and its webhook refuses to change it.
     for machine in ["cp-0", "cp-1", "w-1"] {
         let object = site.get("OpenStackMachine", machine, v).await;
         let provider_id = object["spec"]["providerID"].as_str().unwrap_or_default();
@@ -306,7 +308,7 @@ async fn machines_of_capo_rs(site: &Site) -> Result<(), String> {
         }
     }
     site.delete("Machine", "w-1").await;
-    site.until("Machine", "w-1", v, Value::is_null).await
+    site.until_object("Machine", "w-1", v, Value::is_null).await
 }
 
 /// CAPO adds a worker and a control-plane machine.
@@ -315,7 +317,7 @@ async fn machines_of_capo(site: &Site) -> Result<(), String> {
     site.machine("cp-2", true, v).await?;
     site.machine("w-2", false, v).await?;
     for machine in ["cp-2", "w-2"] {
-        site.until("OpenStackMachine", machine, v, |machine| {
+        site.until_object("OpenStackMachine", machine, v, |machine| {
             machine["status"]["ready"] == true
         })
         .await?;
@@ -354,7 +356,7 @@ pub(crate) fn last_calls(sites: &[(Site, Found)]) -> Vec<u64> {
         .collect()
 }
 
-/// The time of the first call to its cloud after this one; of a paused cluster there is none.
+/// The time of the first call to its cloud after call number `mark`. There is none if the cluster is paused.
 async fn first_call(site: &Site, mark: u64) -> Option<f64> {
     let at_most = match site.kind {
         Kind::HeldMember => Duration::ZERO,
@@ -368,7 +370,7 @@ async fn first_call(site: &Site, mark: u64) -> Option<f64> {
     .await
 }
 
-/// Does something with every site side by side.
+/// Runs `act` for all sites side by side.
 async fn each(sites: &mut [(Site, Found)], act: impl AsyncFn(&Site, &mut Found)) {
     join_all(sites.iter_mut().map(|(site, found)| act(site, found))).await;
 }
@@ -382,7 +384,7 @@ async fn each_with(
     join_all(all.map(|((site, found), mark)| act(site, found, *mark))).await;
 }
 
-/// Where the logs are, and stay.
+/// The folder of the logs, which stay after the run.
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("takeover")
 }

@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     /// A managed network, security groups, and a load balancer with a floating IP.
     Plain,
     Bastion,
-    /// The addresses of the bastion are in the computed ranges.
+    /// A bastion and ranges of clients. The addresses of the bastion belong to the computed ranges.
     BastionWithAllowedCidrs,
     AdditionalPorts,
     AllInClusterTraffic,
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Ipv6AndIcmpRules,
     RemoteManagedGroups,
     BroughtNetworkAndRouter,
-    /// The user's own load balancer listens on 443, the API servers on 6443.
+    /// A load balancer of the user's own listens on 443, and the API servers listen on 6443.
     EndpointOn443,
     RegionInIdentity,
     /// A floating IP on a machine in place of a load balancer, which capo-rs moves to another machine.
@@ -57,7 +57,7 @@ pub(crate) enum Kind {
     RenamedRouter,
     /// A real control plane and workers that Cluster API's topology controller makes from a ClusterClass.
     ClusterClass,
-    /// A real control plane, CAPO stops in the middle of its rolling update.
+    /// A real control plane. CAPO is stopped in the middle of its rolling update.
     RollingUpdate,
     HeldMember,
     DeletingMachine,
@@ -179,7 +179,7 @@ impl Kind {
             | Self::DeletingCluster
             | Self::HalfCreatedCluster => {}
             Self::RollingUpdate | Self::ClusterClass => {
-                // What the rollouts of tests/rollout have too.
+                // These are the values of the rollouts in tests/rollout.
                 spec["apiServerLoadBalancer"] = json!({"enabled": true, "provider": "amphorav2",
                     "monitor": {"delay": 1, "timeout": 1, "maxRetries": 3, "maxRetriesDown": 2}});
             }
@@ -233,7 +233,7 @@ impl Kind {
                 spec["apiServerFloatingIP"] = given["floating_ip_address"].clone();
             }
             Self::LoadBalancerNetwork => {
-                // Beside the addresses of the machines.
+                // This range differs from that of the machines.
                 let cidr = "198.51.100.0/24";
                 let brought = bring(cloud, cidr).await;
                 spec["apiServerLoadBalancer"]["network"] = json!({"filter": {"name": "brought"}});
@@ -266,7 +266,7 @@ impl Kind {
         spec
     }
 
-    /// What it has beside flavor and image, in either version.
+    /// The specification of its machines besides flavor and image, which is the same in both versions.
     fn of_machines(self) -> Value {
         match self {
             Self::VolumesAndServerGroup => json!({
@@ -283,7 +283,7 @@ impl Kind {
         }
     }
 
-    /// What must be there before the Cluster, in the cloud and beside it.
+    /// Creates what must exist before the Cluster, in the cloud and in Kubernetes.
     pub(crate) async fn before(self, cloud: &FakeCloud, namespace: &str) -> Vec<Value> {
         if self == Self::VolumesAndServerGroup {
             let user = User::of(cloud).await;
@@ -355,7 +355,7 @@ impl User {
     }
 }
 
-/// A network with a subnet and a router that the user made.
+/// A network with a subnet and a router that the user has created.
 async fn bring(cloud: &FakeCloud, cidr: &str) -> Brought {
     let user = User::of(cloud).await;
     let external = user.external().await;

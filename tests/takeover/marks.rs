@@ -13,7 +13,7 @@ use crate::{
     site::{Site, Version},
 };
 
-/// A line for each: releases, kind of object, part of it, value.
+/// The list of marks. Each line has the releases, the kind of object, the part of the object, and the value.
 const LIST: &str = include_str!("../facts/written-by-capo/marks.txt");
 /// Resources of OpenStack by service, path and key of their list.
 const RESOURCES: [(&str, &str, &str); 13] = [
@@ -32,7 +32,7 @@ const RESOURCES: [(&str, &str, &str); 13] = [
     ("volumev3", "volumes/detail", "volumes"),
 ];
 
-/// One thing that was found.
+/// A mark that was found on an object.
 struct Mark {
     on: &'static str,
     part: &'static str,
@@ -86,7 +86,7 @@ fn columns(line: &str) -> [&str; 4] {
     })
 }
 
-/// A value with its placeholders filled in for a cluster, in every way.
+/// The values that a line stands for: its placeholders are replaced by every name that the cluster gives them.
 fn expansions(value: &str, cluster: &str, machines: &[String]) -> Vec<String> {
     let value = value
         .replace("{resources}", &format!("{cluster}-{cluster}"))
@@ -172,7 +172,7 @@ async fn in_openstack(site: &Site) -> Vec<Mark> {
                 }
             }
         }
-        // The port of a load balancer and of a router belongs to their service.
+        // The ports of load balancers and routers belong to those services and not to CAPO.
         items.retain(|item| !item["device_owner"].as_str().is_some_and(is_of_a_service));
         for item in &items {
             of_resource(key, item, &mut found);

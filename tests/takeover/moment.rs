@@ -2,20 +2,21 @@
 
 use fake_cloud::Provisioning;
 use serde_json::{Value, json};
+use test_support::env::cluster_api::is_provisioned;
 
 use crate::{
     kinds::Kind,
     site::{Site, Version},
 };
 
-/// The machine that comes or goes at that moment.
+/// The machine that is created or deleted at that moment.
 const LATE: &str = "cp-late";
-/// Longer than everything takes from the beginning of a moment to the first passes of capo-rs, in seconds.
+/// A longer time than from the beginning of a moment to the first passes of capo-rs, in seconds.
 pub(crate) const LONG: f64 = 90.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Nothing: capo-rs must not send a single writing call.
+    /// Nothing is under way, so capo-rs must not send a single call that writes.
     Settled,
     /// A new machine serves beside the old ones, and the first old one is deleting.
     RollingUpdate,
@@ -41,7 +42,7 @@ impl Moment {
         }
     }
 
-    /// CAPO begins it.
+    /// Lets CAPO begin what is under way at this moment.
     pub(crate) async fn begin(self, site: &Site) -> Result<(), String> {
         let v = Version::V1Beta1;
         match self {
@@ -65,7 +66,7 @@ impl Moment {
             }
             Self::DeletingMachine => {
                 site.machine(LATE, true, v).await?;
-                site.until("OpenStackMachine", LATE, v, |it| {
+                site.until_object("OpenStackMachine", LATE, v, |it| {
                     it["status"]["ready"] == true
                 })
                 .await?;
@@ -100,16 +101,16 @@ impl Moment {
         }
     }
 
-    /// capo-rs brings it to its end, once its gate is in force.
+    /// Waits until capo-rs has finished it, with its gate in force.
     pub(crate) async fn end(self, site: &Site) -> Result<(), String> {
         let v = Version::V1Beta2;
-        let admitted = |it: &Value| it["status"]["initialization"]["provisioned"] == true;
+        let admitted = is_provisioned;
         match self {
             Self::Settled => Ok(()),
             Self::RollingUpdate => site.control_plane().roll_to_the_end(site).await,
             Self::HeldMember => {
                 site.pause(false).await;
-                site.until("OpenStackMachine", LATE, v, |it| {
+                site.until_object("OpenStackMachine", LATE, v, |it| {
                     let gate =
                         test_support::env::cluster_api::condition(it, "APIServerLoadBalancerReady");
                     gate.is_some_and(|(_, reason, _)| reason == "MemberPending")
@@ -119,11 +120,13 @@ impl Moment {
                     return Err("a machine was admitted whose member is PENDING".to_owned());
                 }
                 command(site, json!({"release": LATE}));
-                site.until("OpenStackMachine", LATE, v, admitted).await?;
+                site.until_object("OpenStackMachine", LATE, v, admitted)
+                    .await?;
                 site.members_of(LATE).await
             }
             Self::DeletingMachine => {
-                site.until("Machine", LATE, v, Value::is_null).await?;
+                site.until_object("Machine", LATE, v, Value::is_null)
+                    .await?;
                 site.until_balancer("its member is gone", |members| {
                     members.iter().all(|(name, _)| !name.ends_with(LATE))
                 })
@@ -132,7 +135,8 @@ impl Moment {
             Self::DeletingCluster => site.is_deleted().await,
             Self::HalfCreatedCluster => {
                 for machine in ["cp-0", "w-0"] {
-                    site.until("OpenStackMachine", machine, v, admitted).await?;
+                    site.until_object("OpenStackMachine", machine, v, admitted)
+                        .await?;
                 }
                 site.members_of("cp-0").await?;
                 let duplicates = site.cloud.control().duplicates();
@@ -154,5 +158,5 @@ fn command(site: &Site, command: Value) {
     assert!(answer.is_ok(), "{text}: {answer:?}");
 }
 
-/// The members of a load balancer by name, and itself by an empty name, with their provisioning status.
+/// The provisioning statuses of the members of a load balancer by name. The load balancer itself has an empty name.
 pub(crate) type Statuses = Vec<(String, Provisioning)>;

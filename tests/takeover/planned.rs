@@ -23,7 +23,7 @@ pub(crate) async fn planned(sites: &mut [(Site, Found)], home: &Home) {
     };
     for (site, found) in sites.iter_mut() {
         found.planned = match plan.of(&site.name) {
-            // There is nothing of it yet.
+            // CAPO has not created anything of this cluster yet.
             _ if Moment::of(site.kind) == Moment::HalfCreatedCluster => Ok(()),
             changes if changes.is_empty() => complete.clone(),
             changes => Err(format!("plan lists {changes:#?}")),
@@ -58,7 +58,7 @@ pub(crate) async fn planned(sites: &mut [(Site, Found)], home: &Home) {
         without_a_rule = Some(site.name.clone());
     }
     for (((site, found), mark), before) in sites.iter_mut().zip(marks).zip(before) {
-        // The rule was deleted and created by the test itself.
+        // The test itself deleted and created the rule.
         let own = if without_a_rule.as_ref() == Some(&site.name) {
             2
         } else {

@@ -109,7 +109,7 @@ impl Found {
     }
 }
 
-/// The kinds that this run is about: those that `CAPO_RS_TAKEOVER` names, or all that have a test.
+/// The kinds of this run: those that `CAPO_RS_TAKEOVER` names, or all that have a test.
 pub(crate) fn chosen() -> Vec<Kind> {
     let names = std::env::var("CAPO_RS_TAKEOVER").unwrap_or_default();
     let names: Vec<&str> = match names.as_str() {
@@ -125,7 +125,7 @@ pub(crate) fn chosen() -> Vec<Kind> {
         .collect()
 }
 
-/// What was found of a kind; the first test that asks waits until all went through everything.
+/// What was found of a kind. The first test that calls this runs the course of all kinds, and the others wait for it.
 pub(crate) fn of(name: &str) -> &'static Found {
     static FOUND: OnceLock<BTreeMap<&'static str, Found>> = OnceLock::new();
     let all = FOUND.get_or_init(|| {

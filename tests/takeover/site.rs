@@ -25,7 +25,7 @@ use crate::{
 
 const NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
-/// Many sites are looked at side by side, so each less often.
+/// Many sites are checked side by side, so each is checked less often than usual.
 pub(crate) const CHECK: Wait = Wait {
     at_most: PATIENCE,
     between: Duration::from_millis(250),
@@ -45,11 +45,11 @@ pub(crate) struct Site {
     /// Name of the namespace; the cluster's too.
     pub name: String,
     subnet: String,
-    /// Held so that no other process derives the same addresses.
+    /// This socket is held so that no other process derives the same addresses.
     _claim: TcpListener,
     /// Addresses on which something listens in place of an API server.
     listening: Arc<Mutex<BTreeSet<String>>>,
-    /// In place of Machines without an owner.
+    /// A real control plane, which some kinds have in place of Machines without an owner.
     pub control_plane: Option<ControlPlane>,
 }
 
@@ -125,7 +125,7 @@ impl Site {
                         {
                             tokio::spawn(async move {
                                 while let Ok((mut connection, _)) = listener.accept().await {
-                                    // A health check closes without reading.
+                                    // A health check closes the connection without reading, so an error is expected.
                                     let _ = connection.write_all(ANSWER).await;
                                 }
                             });
@@ -142,10 +142,7 @@ impl Site {
         let name = &self.name;
         let secret = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            json!({
-                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": name},
-                "stringData": {"clouds.yaml": self.cloud.clouds_yaml()},
-            }),
+            apply::credentials(name, "cloud-config", &self.cloud.clouds_yaml()),
         ];
         self.apply(&secret).await?;
         self.apply(&self.kind.before(&self.cloud, name).await)
@@ -246,7 +243,7 @@ impl Site {
         Api::namespaced_with(self.client.clone(), &self.name, &resource)
     }
 
-    /// An object, `Null` when there is none.
+    /// The object as it is now, or `Null` if it does not exist.
     pub(crate) async fn get(&self, kind: &str, name: &str, version: Version) -> Value {
         match self.api(kind, version).get_opt(name).await {
             Ok(Some(object)) => {
@@ -264,7 +261,7 @@ impl Site {
     pub(crate) async fn referred(&self, field: &str) -> Result<String, String> {
         let v = Version::V1Beta2;
         let set = |cluster: &Value| cluster["spec"][field]["name"].is_string();
-        self.until("Cluster", &self.name, v, set).await?;
+        self.until_object("Cluster", &self.name, v, set).await?;
         let cluster = self.get("Cluster", &self.name, v).await;
         let name = cluster["spec"][field]["name"].as_str();
         Ok(name.unwrap_or_default().to_owned())
@@ -322,7 +319,7 @@ impl Site {
             .await;
     }
 
-    /// Pauses its Cluster, or lets it go on.
+    /// Pauses its Cluster, or resumes it.
     pub(crate) async fn pause(&self, paused: bool) {
         let change = json!({"spec": {"paused": paused}});
         self.patch("Cluster", &self.name, Version::V1Beta2, change)
@@ -336,7 +333,7 @@ impl Site {
             .await;
     }
 
-    /// Makes the provider look at every object once more.
+    /// Changes an annotation of every object, so that the provider makes a pass over it.
     pub(crate) async fn touch(&self, version: Version, mark: &str) {
         let change = json!({"metadata": {"annotations": {"takeover.test/pass": mark}}});
         for (kind, name) in self.objects(version).await {
@@ -344,8 +341,8 @@ impl Site {
         }
     }
 
-    /// Waits until `wanted` holds for an object; the error shows the object as it was last.
-    pub(crate) async fn until(
+    /// Waits until `wanted` holds for an object. The error shows the last state of the object.
+    pub(crate) async fn until_object(
         &self,
         kind: &str,
         name: &str,
@@ -353,7 +350,7 @@ impl Site {
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<(), String> {
         let at_most = match kind {
-            // All of its machines, one after the other.
+            // It replaces all of its machines one after the other.
             "KubeadmControlPlane" => 3 * PATIENCE,
             _ => PATIENCE,
         };

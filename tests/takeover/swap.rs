@@ -1,4 +1,4 @@
-//! The two swaps, step by step as `docs/migrate-from-capo.md` has them.
+//! The swaps from CAPO to capo-rs and back, with the steps of `docs/migrate-from-capo.md`.
 
 use std::{
     os::unix::fs::symlink,
@@ -17,7 +17,7 @@ use kube::{
 };
 use serde_json::Value;
 use test_support::{
-    env::{Capo, Error, Guarded, Installation, Manager, capo::WEBHOOKS, manager, programs},
+    env::{Capo, Error, Guarded, Installation, capo::WEBHOOKS, manager, programs},
     migration_page::{RUN_ON_CLUSTERS, block},
 };
 
@@ -28,25 +28,11 @@ pub(crate) fn stop(mut process: Guarded) {
     let _ = process.wait(Duration::from_secs(10));
 }
 
-/// CAPO's entries would stay beside ours and point at a manager that is gone.
+/// Removes CAPO's webhooks. Their entries would otherwise stay beside ours and point at a manager that does not run any more.
 pub(crate) async fn remove_webhooks(client: &Client) -> Result<(), Error> {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     api.delete(WEBHOOKS, &DeleteParams::default()).await?;
     Ok(())
-}
-
-/// Starts capo-rs as it is shipped, with these arguments on top.
-pub(crate) async fn capo_rs(
-    installation: &Installation,
-    logs: &Path,
-    more: &[&str],
-) -> Result<Manager, Error> {
-    let mut arguments = installation.arguments();
-    arguments.extend(more.iter().map(|&argument| argument.to_owned()));
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut manager = Manager::start(logs, &installation.kubeconfig, &arguments)?;
-    manager.until_ready().await?;
-    Ok(manager)
 }
 
 /// `capo-rs release-hooks`, while no manager runs.
@@ -72,7 +58,7 @@ pub(crate) struct Planned {
     pub complaints: String,
 }
 
-/// Where an operator runs the commands of the page.
+/// The home folder in which an operator runs the commands of the page.
 pub(crate) struct Home(PathBuf);
 
 impl Home {
@@ -123,7 +109,7 @@ impl Home {
         })
     }
 
-    /// What an operator looks at after the swap, of this cluster.
+    /// The output of the commands with which an operator checks this cluster after the swap.
     pub(crate) async fn verify(&self, cluster: &str) -> Result<String, Error> {
         let of_cluster = format!("status {cluster} --namespace {cluster}");
         let commands = block("verify").replace("status CLUSTER --namespace NAMESPACE", &of_cluster);
@@ -144,7 +130,7 @@ pub(crate) fn problems(report: &Value, namespace: &str) -> Vec<String> {
 }
 
 impl Planned {
-    /// What would be changed for the objects of a namespace, and the objects of which this is not known.
+    /// The changes that the plan lists for the objects of a namespace, and the objects whose changes it does not know.
     pub(crate) fn of(&self, namespace: &str) -> Vec<String> {
         let objects = self.plan["objects"].as_array().cloned().unwrap_or_default();
         let theirs = objects
@@ -180,7 +166,7 @@ fn ended_well(what: &str, output: &Output) -> Result<(), Error> {
     .into())
 }
 
-/// CAPO's own definitions and webhooks in place of ours.
+/// Replaces our definitions and webhooks by those of CAPO.
 pub(crate) async fn restore(client: &Client, capo: &Capo) -> Result<(), Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for wanted in capo.definitions()? {

@@ -1,4 +1,4 @@
-//! Deletions that only the gate checks, and what they do to everything else.
+//! Deletions by hand, which only the gate checks, and their effect on the other machines.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ use crate::{
 
 const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
 
-/// Situation 10: all three Machines are deleted at once. Two are let go one by one, the third is held and serves; the whole
-/// Cluster's deletion lets it go. KubeadmControlPlane keeps its own hook on all three, because no machine is left that it
-/// calls healthy, so nothing dies before.
+/// All three Machines are deleted at once. Two are let go one after the other. The third is held and serves until the deletion of
+/// the whole Cluster lets it go. KubeadmControlPlane keeps its own hook on all three, because no machine is left that it calls
+/// healthy, so no API server dies before that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_machines_deleted_at_once_the_last_stays() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -28,7 +28,7 @@ async fn of_three_machines_deleted_at_once_the_last_stays() {
         rollout.delete("Machine", &machine).await;
     }
     let last = rollout
-        .until("one Machine is not let go", async || {
+        .until_some("one Machine is not let go", async || {
             let machines = rollout.list("Machine").await;
             let mut kept = machines
                 .iter()
@@ -47,8 +47,8 @@ async fn of_three_machines_deleted_at_once_the_last_stays() {
     proof.end(rollout, &Promises::default()).await;
 }
 
-/// Situation 5 as far as it is real: while one deletion is held, KubeadmControlPlane looks at no other machine, and an operator who
-/// ends the hold ends that too. With external etcd it then defers the remediation of the other one for good, so that is all.
+/// While one deletion is held, KubeadmControlPlane looks at no other machine, until an operator ends the hold. With external etcd
+/// KubeadmControlPlane then defers the remediation of the other machine for good, so the test ends there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_deletion_freezes_the_remediation_of_others() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -119,7 +119,8 @@ async fn a_held_deletion_freezes_the_remediation_of_others() {
     proof.end(rollout, &Promises::default()).await;
 }
 
-/// A machine whose API server has died is deleted by hand, which is what a remediation does: the others serve, so it goes.
+/// A machine whose API server has died is deleted by hand, which is what a remediation does: the other machines serve, so it is
+/// let go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_machine_is_let_go_and_replaced() {
     let rollout = Rollout::start(RolloutOptions {
@@ -130,7 +131,7 @@ async fn a_dead_machine_is_let_go_and_replaced() {
     rollout.until_complete().await;
     let machines = rollout.machines().await;
     let dead = machines.first().unwrap();
-    // What was under way at that moment is lost, and nothing later.
+    // The requests that the API server was answering fail with it, so the client starts only after that.
     rollout.machines.crash(dead);
     let proof = Proof::begin(&rollout).await;
     rollout.delete("Machine", dead).await;
@@ -147,8 +148,8 @@ async fn a_dead_machine_is_let_go_and_replaced() {
     proof.end(rollout, &promises).await;
 }
 
-/// The same while the members of the others are in ERROR, so that the gate can't tell whether any of them serves. Nothing gets
-/// worse when the dead one goes, so KubeadmControlPlane replaces it and no operator has to bypass the gate.
+/// The same while the members of the others are in ERROR, so that the gate can't tell whether any of them serves. The deletion of
+/// the dead machine makes nothing worse, so KubeadmControlPlane replaces it, and no operator has to bypass the gate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error() {
     let rollout = Rollout::start(RolloutOptions {
@@ -162,12 +163,12 @@ async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error(
     rollout.machines.crash(dead);
     let crashed = Instant::now();
     rollout
-        .until("the dead API server is unhealthy", async || {
+        .until_some("the dead API server is unhealthy", async || {
             let machine = rollout.get("Machine", dead).await?;
             if condition(&machine, "APIServerPodHealthy").is_some_and(|(is, ..)| is == "False") {
                 return Some(());
             }
-            // KubeadmControlPlane watches no Pods: nothing else has it look at them before ten minutes have passed.
+            // KubeadmControlPlane watches no Pods, so without this change it would look at them only after ten minutes.
             let waited = crashed.elapsed().as_millis().to_string();
             let touched = json!({"metadata": {"annotations": {"waited": waited}}});
             rollout
@@ -179,7 +180,7 @@ async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error(
     for other in others {
         rollout.breaks(json!({"hold": {"member": other, "status": "ERROR", "now": true}}));
     }
-    // What has settled is looked at every 5 min; a manager that starts looks at once.
+    // A settled load balancer is read every 5 min, and a manager reads it at its start.
     rollout.start_manager(&[]).await;
     for other in others {
         rollout.until_seen(other, "MemberError").await;
@@ -193,7 +194,7 @@ async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error(
     rollout.until_admitted(&new).await;
     rollout.mends(json!({"release": ""}));
     rollout.until_complete().await;
-    // The rules of a release ask for another one that serves.
+    // The rule of release requires another machine that serves, and here none can be proved to serve.
     let promises = Promises {
         excused: vec![dead.clone()],
         ..Promises::default()
@@ -202,7 +203,8 @@ async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error(
     assert_eq!(figures.failed, 0);
 }
 
-/// Situation 6: three become one, one after the other, and the one is never touched.
+/// A control plane is scaled from three machines to one. The machines are deleted one after the other, and the member of the last
+/// one is never changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_become_one() {
     let (rollout, proof) = complete(RolloutOptions {

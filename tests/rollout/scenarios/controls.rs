@@ -1,4 +1,5 @@
-//! Negative controls: without the gate the same harness shows what is reported of others. A proof that can't fail is none.
+//! Negative controls: without the gate the same harness shows the failures that are reported of other providers, so the proof of
+//! the other scenarios is able to fail.
 
 use fake_cloud::Provisioning;
 use serde_json::json;
@@ -13,7 +14,7 @@ use crate::{
 
 /// The number of failed requests that counts as an outage.
 const OUTAGE: usize = 100;
-/// What Octavia answers where a provider lacks something.
+/// Octavia's answer to a request for a feature that the provider does not have.
 const NOT_SUPPORTED: &str = r#"{"faultcode": "Server", "faultstring": "Provider does not support a requested option", "debuginfo": null}"#;
 
 pub(super) fn without_the_gate(options: RolloutOptions) -> RolloutOptions {
@@ -39,8 +40,9 @@ fn failed(rollout: &Rollout) -> usize {
     entries.iter().filter(|entry| failed(&entry.what)).count()
 }
 
-/// What was reported of others: new members stay PENDING_CREATE under an ACTIVE load balancer, without a way to reach their
-/// machines. All machines are replaced all the same, and when the last old one has gone, no member in the pool serves.
+/// The failure that is reported of other providers: new members stay PENDING_CREATE under an ACTIVE load balancer, and their
+/// machines can't be reached. All machines are replaced nevertheless, and when the last old one is gone, no member of the pool
+/// serves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_stay_pending_take_the_cluster_off_line() {
     let options = RolloutOptions {
@@ -60,7 +62,7 @@ async fn members_in_error_take_the_cluster_off_line() {
     off_line(options, |_| {}).await;
 }
 
-/// A roll in which no new member gets an interface, until the client has seen the outage.
+/// Replaces machines while no new member gets an interface, until the client has seen the outage.
 async fn off_line(options: RolloutOptions, meanwhile: impl Fn(&Rollout)) {
     let (rollout, proof) = complete(without_the_gate(options)).await;
     rollout.breaks(json!({"operation": {
@@ -69,7 +71,7 @@ async fn off_line(options: RolloutOptions, meanwhile: impl Fn(&Rollout)) {
     rollout.roll().await;
     // That takes about a minute and a half on a quiet machine.
     rollout
-        .until("there is an outage", async || {
+        .until_some("there is an outage", async || {
             meanwhile(&rollout);
             (failed(&rollout) >= OUTAGE).then_some(())
         })
@@ -92,7 +94,7 @@ async fn off_line(options: RolloutOptions, meanwhile: impl Fn(&Rollout)) {
     );
 }
 
-/// The write of ERROR after a failed creation is lost.
+/// The creation of the members fails, and Octavia's write of the status ERROR is lost.
 fn leave_pending(rollout: &Rollout) {
     let name = format!(
         "k8s-clusterapi-cluster-{}-{}-kubeapi",
@@ -124,8 +126,8 @@ async fn members_that_are_removed_late_lose_requests() {
     assert!(lost > 0, "no request was lost:\n{}", result.page);
 }
 
-/// The same cloud with the gate: each member has left before its API server dies, and each that joins is let in when its API server
-/// answers.
+/// The same cloud with the gate: each member is removed before its API server dies, and each new member gets connections only
+/// when its API server answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_are_removed_in_time_lose_none() {
     let rollout = Rollout::start(without_retries("in-time")).await;
@@ -137,7 +139,7 @@ async fn members_that_are_removed_in_time_lose_none() {
 }
 
 /// The only machine is replaced by one whose API server starts 30 s after its server. Without the gate the new member gets
-/// clients all this time, and every other request is refused.
+/// clients all this time, and every second request is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_long_before_its_api_server_is_up_loses_requests() {
     let options = without_the_gate(one_machine(without_retries("off-joining")));
@@ -169,7 +171,7 @@ fn one_machine(options: RolloutOptions) -> RolloutOptions {
     }
 }
 
-/// Replaces all machines by ones whose API servers take their time.
+/// Replaces all machines by machines whose API servers start late.
 async fn roll_slowly(rollout: &Rollout) {
     rollout.machines.set_boot(SLOW);
     rollout.roll().await;
@@ -196,8 +198,8 @@ pub(super) async fn without_a_monitor(rollout: Rollout) -> (Rollout, Proof) {
     (rollout, proof)
 }
 
-/// Requests that failed while the data path had a member whose machine has such an API server. A machine whose API server was
-/// not started yet has none.
+/// The number of requests that failed while the data path had a member whose API server `is_such`. The argument is `None` if the
+/// API server of the machine was not started yet.
 fn lost_to(rollout: &Rollout, is_such: impl Fn(Option<&ApiServer>) -> bool) -> usize {
     let mut world = World::default();
     let mut lost = 0;

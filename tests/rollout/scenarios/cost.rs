@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included. Two operations of a second
-/// and two proofs cost 2 s. Cluster API looks at a Machine once a second while a hook holds it, and by when its looks fall,
-/// runs differ by up to 2 s more.
+/// and two proofs cost 2 s. Cluster API looks at a Machine once a second while a hook holds it, and runs differ by up to 2 s
+/// more, depending on when it looks.
 const AT_MOST: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! `clusterctl describe` while a rollout is held: whoever looks there sees why.
+//! `clusterctl describe` while a rollout is held: its output shows the reason.
 
 use std::process::Command;
 
@@ -48,14 +48,14 @@ async fn the_reason_of_a_hold_is_on_the_screen() {
     };
     // Without options, the machine's line shows what the machine waits for.
     let plain = rollout
-        .until("clusterctl describe tells of the hold", async || {
+        .until_some("clusterctl describe tells of the hold", async || {
             let text = describe(&[]);
             text.contains("PENDING_CREATE").then_some(text)
         })
         .await;
     println!("{plain}");
     assert!(plain.contains("APIServerLoadBalancerReady"), "{plain}");
-    // With the conditions: the reason too.
+    // With the conditions, the line also shows the reason.
     let whole = describe(&["--show-conditions=all", "--echo"]);
     println!("{whole}");
     let mut lines = whole.lines();

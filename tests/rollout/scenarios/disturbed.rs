@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::{complete, stays_hooked};
 use crate::{
-    env::cluster_api::condition,
+    env::cluster_api::{condition, is_provisioned},
     invariants::Promises,
     rollout::proof::Proof,
     rollout::{HOOK, Rollout, RolloutOptions},
 };
 
-/// Situation 7: another program deletes the load balancer. It is created again at the same address with every member; meanwhile no
-/// machine goes, not even one that is deleted by hand.
+/// Another program deletes the load balancer. It is created again at the same address with every member. In the meantime no
+/// machine is let go, not even one that is deleted by hand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_load_balancer_is_created_again() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -23,7 +23,7 @@ async fn a_deleted_load_balancer_is_created_again() {
     .await;
     let endpoint = rollout.endpoint().await;
     let machines = rollout.machines().await;
-    // No request may be answered for a while, because another program took the cluster off line.
+    // Requests fail for a while, because another program has deleted the load balancer.
     rollout.breaks(json!({"operation": {"operation": "load-balancer-create", "duration": 15}}));
     rollout.foreign_client().await.delete_load_balancer().await;
     let victim = machines.first().unwrap();
@@ -50,7 +50,7 @@ async fn a_deleted_load_balancer_is_created_again() {
     proof.end(rollout, &promises).await;
 }
 
-/// Situation 9: another program changes the load balancer all the time, so that it is PENDING_UPDATE more often than not.
+/// Another program changes the load balancer all the time, so that it is PENDING_UPDATE more often than not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_balancer_that_others_keep_busy() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -68,7 +68,8 @@ async fn a_load_balancer_that_others_keep_busy() {
     proof.end(rollout, &Promises::default()).await;
 }
 
-/// Situation 12: machines from before the gate get their hooks; one that is being deleted already does not.
+/// Machines that were created while the gate was off get hooks when it is switched on. A machine that is being deleted at that
+/// time gets none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn machines_from_before_the_gate_get_hooks() {
     let rollout = Rollout::start(RolloutOptions {
@@ -117,7 +118,8 @@ async fn machines_from_before_the_gate_get_hooks() {
     proof.end(rollout, &promises).await;
 }
 
-/// A wiped status with one member in ERROR: what Cluster API has admitted is provisioned again at once, and nothing in the cloud changes.
+/// The status of a machine is wiped while one member is in ERROR. A machine that Cluster API has admitted is provisioned again at
+/// once, and nothing changes in the cloud.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_status_comes_back_at_once() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -128,7 +130,7 @@ async fn a_wiped_status_comes_back_at_once() {
     let machines = rollout.machines().await;
     let victim = machines.first().unwrap();
     rollout.breaks(json!({"hold": {"member": victim, "status": "ERROR", "now": true}}));
-    // What has settled is looked at every 5 min; a manager that starts looks at once.
+    // A settled load balancer is read every 5 min, and a manager reads it at its start.
     rollout.start_manager(&[]).await;
     rollout.until_seen(victim, "MemberError").await;
     for machine in &machines {
@@ -137,9 +139,12 @@ async fn a_wiped_status_comes_back_at_once() {
     let begun = Instant::now();
     for machine in &machines {
         rollout
-            .until_object("OpenStackMachine", machine, "is provisioned", |machine| {
-                machine["status"]["initialization"]["provisioned"] == true
-            })
+            .until_object(
+                "OpenStackMachine",
+                machine,
+                "is provisioned",
+                is_provisioned,
+            )
             .await;
     }
     assert!(

@@ -1,4 +1,5 @@
-//! What a client notices of a member that joins: nothing with the gate, and without it requests that wait until its API server is up.
+//! What a client notices of a member that joins: nothing with the gate. Without it, requests wait until the API server of the
+//! member is up.
 
 use std::time::Duration;
 
@@ -8,16 +9,17 @@ use crate::{
     rollout::{Rollout, RolloutOptions},
 };
 
-/// How long the new API server accepts connections before it answers. On a slow machine this is what an API server does that starts.
+/// How long the new API server accepts connections before it answers. An API server that starts on a slow machine behaves like
+/// this.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// One machine is replaced with the gate, and one without, side by side on equally busy processors. Only the gate looks
-/// whether a member answers.
+/// One machine is replaced with the gate, and one without, side by side on equally busy processors. The provider has no health
+/// monitors, so only the gate checks whether a member answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
     let gated = one_machine("on-early");
     let ungated = one_machine("off-early");
-    only_the_gate_spares_clients(gated, ungated).await;
+    Box::pin(only_the_gate_spares_clients(gated, ungated)).await;
 }
 
 /// The same through a real HAProxy.
@@ -25,7 +27,7 @@ async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
 async fn a_member_that_joins_before_its_api_server_is_up_delays_requests_through_haproxy() {
     let gated = through_haproxy("on-early-haproxy");
     let ungated = through_haproxy("off-early-haproxy");
-    only_the_gate_spares_clients(gated, ungated).await;
+    Box::pin(only_the_gate_spares_clients(gated, ungated)).await;
 }
 
 async fn only_the_gate_spares_clients(gated: RolloutOptions, ungated: RolloutOptions) {

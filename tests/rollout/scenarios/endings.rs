@@ -1,4 +1,4 @@
-//! Situations 3 and 4: whatever goes for good waits for nothing, however the gate stood.
+//! Deletions of a whole cluster or control plane wait for nothing, whatever the state of the gate is.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn a_control_plane_goes_while_an_admission_is_held() {
     rollout.end().await;
 }
 
-/// The load balancer is gone already.
+/// The Cluster is deleted after its load balancer was deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_goes_without_its_load_balancer() {
     let rollout = Rollout::start(one("gone-balancer")).await;
@@ -90,7 +90,7 @@ async fn without_a_cluster_no_hook_stays() {
     rollout.write_result();
 }
 
-/// Situation 4: the first machine never comes up. It is replaced although no other machine serves, because none has served before.
+/// The first machine never comes up. It is replaced although no other machine serves, because no machine has served before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_machine_that_never_comes_up_is_replaced() {
     let rollout = Rollout::start(one("never-up")).await;
@@ -104,7 +104,7 @@ async fn a_first_machine_that_never_comes_up_is_replaced() {
         .await;
     rollout.machines.set_boot(Duration::from_secs(5));
     let second = rollout.machine_after(std::slice::from_ref(&first)).await;
-    // The second may take as long as it likes.
+    // Without the health check, the second machine is not replaced however long it takes.
     rollout.delete("MachineHealthCheck", &rollout.cluster).await;
     rollout.until_complete().await;
     assert_eq!(

@@ -23,7 +23,8 @@ async fn a_pending_member_holds_the_rollout() {
     rollout.until_admitted(&first).await;
     let second = rollout.machine_after(&known).await;
     rollout.breaks(json!({"hold": {"member": second, "status": "PENDING_CREATE"}}));
-    // A member's trouble is not the cluster's, or Cluster API would call the Cluster unavailable.
+    // The infrastructure of the cluster stays ready although a member is not, because otherwise Cluster API would call the
+    // Cluster unavailable.
     let before = standing(&rollout).await;
     rollout
         .stays_held(&second, "MemberPending", Duration::from_secs(30))
@@ -59,7 +60,7 @@ async fn members_in_error_are_repaired_one_after_the_other() {
     proof.end(rollout, &Promises::default()).await;
 }
 
-/// Situation 16: with several API ports the members of all of them count.
+/// If there are several API ports, a pending member of any port holds the rollout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pending_member_of_another_port_holds_the_rollout() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -81,7 +82,7 @@ async fn a_pending_member_of_another_port_holds_the_rollout() {
     assert_calls(&proof.end(rollout, &Promises::of_ports(3)).await, 3);
 }
 
-/// Situation 8: the new member is ACTIVE when its machine is admitted and in ERROR when the old machine is to go.
+/// The new member is ACTIVE when its machine is admitted, and in ERROR when the old machine is to be deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_fails_later_holds_the_old_machine() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -103,7 +104,7 @@ async fn a_member_that_fails_later_holds_the_old_machine() {
         .stays_held(&old, "NoOtherMemberServing", Duration::from_secs(20))
         .await;
     assert!(rollout.machines.alive().contains_key(&old), "{old} is dead");
-    // The Cluster stays available while a release is held too.
+    // The Cluster also stays available while a release is held.
     assert_eq!(standing(&rollout).await, before);
     rollout.mends(json!({"release": ""}));
     rollout.until_complete().await;

@@ -1,5 +1,5 @@
-//! Twenty clusters that roll at once on one credential whose manager may ask Octavia five times a second: all come to
-//! their end, no gate is wrong, and none is starved. The manager and the fake cloud are processes; Cluster API is a
+//! Twenty clusters roll out at once with one credential, and their manager may send Octavia five requests a second: all rollouts
+//! finish, no gate decides wrongly, and no cluster is starved. The manager and the fake cloud are processes; Cluster API is a
 //! script, since twenty real control planes would be sixty kube-apiservers.
 
 use std::{
@@ -22,8 +22,11 @@ use crate::{
         watch::{self, follow, loses_our_hook, turns_provisioned},
     },
     env::{
-        ClusterApi, Guarded, Installation, Kubernetes, Manager, apply::apply, cluster_api::api,
-        guarded::Program, manager,
+        ClusterApi, Guarded, Installation,
+        apply::{apply, credentials},
+        cluster_api::api,
+        guarded::Program,
+        manager,
     },
     rollout::{ROLLOUT_AT_MOST, folder},
 };
@@ -32,7 +35,7 @@ const CLUSTERS: usize = 20;
 const REPLICAS: usize = 3;
 /// Calls a second to each service of the cloud.
 const QPS: u32 = 5;
-/// The slowest cluster may take so many times as long as the one in the middle.
+/// The slowest cluster may take this many times as long as the median.
 const STARVED: f64 = 2.0;
 /// The pace of Cluster API's script: sixty machines are looked at in each interval.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -44,25 +47,13 @@ async fn twenty_clusters_roll_at_once_on_one_credential() {
         std::fs::remove_dir_all(&logs).unwrap();
     }
     std::fs::create_dir_all(&logs).unwrap();
-    let kubernetes = Kubernetes::start().await.unwrap();
-    kubernetes.install_cluster_api().await.unwrap();
-    let installation = Installation::install(&kubernetes).await.unwrap();
+    let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
     let cloud = Cloud::start(&logs).await;
     let admin = kubernetes.admin().await.unwrap();
-    let manager = async |arguments: &[&str]| {
-        let webhooks = installation.arguments();
-        let all: Vec<&str> = webhooks
-            .iter()
-            .map(String::as_str)
-            .chain(arguments.iter().copied())
-            .collect();
-        let mut manager = Manager::start(&logs, &installation.kubeconfig, &all).unwrap();
-        manager.until_ready().await.unwrap();
-        manager
-    };
 
-    // They come to be without haste of the test's own.
-    let mut quick = manager(&["--openstack-qps=100", "--openstack-burst=100"]).await;
+    // The clusters are created with a budget that does not slow them down: the test measures only how they roll.
+    let flags = ["--openstack-qps=100", "--openstack-burst=100"];
+    let mut quick = installation.ready_manager(&logs, &flags).await.unwrap();
     let clusters: Vec<Cluster> =
         join_all((0..CLUSTERS).map(|index| Cluster::create(&admin, &cloud, index))).await;
     join_all(clusters.iter().map(Cluster::until_complete)).await;
@@ -73,7 +64,8 @@ async fn twenty_clusters_roll_at_once_on_one_credential() {
         format!("--openstack-qps={QPS}"),
         format!("--openstack-burst={QPS}"),
     );
-    let _manager = manager(&[&qps, &burst]).await;
+    let flags = [qps.as_str(), &burst];
+    let _manager = installation.ready_manager(&logs, &flags).await.unwrap();
     let judge = Judge::begin(&admin, &cloud);
     let before = cloud.calls(0).await.1;
     let mut times = join_all(clusters.iter().map(Cluster::roll)).await;
@@ -99,8 +91,8 @@ async fn twenty_clusters_roll_at_once_on_one_credential() {
     cloud.is_as_it_should_be(&clusters).await;
 }
 
-/// In no span of ten seconds were there more calls than the budget and its burst allow; half a second is what a busy
-/// machine may shift a call by.
+/// Checks that no span of ten seconds has more calls than the budget and its burst allow. A busy machine may shift a call by half
+/// a second.
 fn budget_was_kept(calls: &[f64]) {
     let span = 10.0;
     let allowed = f64::from(QPS) * (span + 0.5) + f64::from(QPS);
@@ -159,7 +151,7 @@ impl Cloud {
         }
     }
 
-    /// When Octavia was called after call number `since`, and the number of the last call.
+    /// The times of the calls to Octavia after call number `since`, and the number of the last call.
     async fn calls(&self, since: u64) -> (Vec<f64>, u64) {
         let path = format!("calls?service=load-balancer&since={since}");
         let answer = control(&self.host, &path).await;
@@ -171,7 +163,7 @@ impl Cloud {
         (times, answer["last"].as_u64().unwrap())
     }
 
-    /// Each load balancer has the members of the new machines and no others; nothing exists twice.
+    /// Checks that each load balancer has the members of the new machines and no others, and that nothing exists twice.
     async fn is_as_it_should_be(&self, clusters: &[Cluster]) {
         let balancers = balancers(&self.host).await;
         for cluster in clusters {
@@ -232,9 +224,7 @@ impl Cluster {
         let namespace = format!("many-{index:02}");
         let documents = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            json!({"apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": "cloud-config", "namespace": namespace},
-                "stringData": {"clouds.yaml": cloud.clouds_yaml}}),
+            credentials(&namespace, "cloud-config", &cloud.clouds_yaml),
         ];
         apply(admin, &documents).await.unwrap();
         let cluster = Self {
@@ -242,18 +232,14 @@ impl Cluster {
             namespace,
         };
         let object = infrastructure(&cluster.namespace, Shape::default(), &json!({}));
-        cluster
-            .cluster_api
-            .create_cluster("c", object)
-            .await
-            .unwrap();
+        cluster.cluster_api.create_cluster("c", object).await;
         for index in 0..REPLICAS {
             cluster.join(index).await;
         }
         cluster
     }
 
-    /// Servers have no namespace: two of one name could not share a project.
+    /// The name of a machine. It contains the namespace, because servers have none, and all clusters share one project.
     fn machine(&self, index: usize) -> String {
         format!("{}-cp-{index}", self.namespace)
     }
@@ -261,16 +247,15 @@ impl Cluster {
     async fn join(&self, index: usize) {
         self.cluster_api
             .create_machine("c", &self.machine(index), true, machine_spec())
-            .await
-            .unwrap();
+            .await;
     }
 
     async fn until_admitted(&self, index: usize) {
         let joined = |machine: &Value| !machine["status"]["nodeRef"].is_null();
-        self.until(&self.machine(index), joined).await;
+        self.until_machine(&self.machine(index), joined).await;
     }
 
-    async fn until(&self, machine: &str, wanted: impl Fn(&Value) -> bool) {
+    async fn until_machine(&self, machine: &str, wanted: impl Fn(&Value) -> bool) {
         let seen = self
             .cluster_api
             .wait_for("Machine", machine, ROLLOUT_AT_MOST, wanted)
@@ -286,30 +271,27 @@ impl Cluster {
         }
     }
 
-    /// Replaces its machines one after the other, the new one first, as KubeadmControlPlane does; how long it took.
+    /// Replaces its machines one after the other, the new one first, as KubeadmControlPlane does. Returns how long this took.
     async fn roll(&self) -> Duration {
         let begun = Instant::now();
         for old in 0..REPLICAS {
             let new = old + REPLICAS;
             self.join(new).await;
             self.until_admitted(new).await;
-            self.cluster_api
-                .delete("Machine", &self.machine(old))
-                .await
-                .unwrap();
-            self.until(&self.machine(old), Value::is_null).await;
+            self.cluster_api.delete("Machine", &self.machine(old)).await;
+            self.until_machine(&self.machine(old), Value::is_null).await;
         }
         begun.elapsed()
     }
 }
 
-/// Looks at the cloud whenever a gate lets something through, and once a second whether every cluster is served.
+/// Reads the cloud whenever a gate lets a machine through, and checks once a second that every cluster is served.
 struct Judge {
     wrong: Arc<Mutex<BTreeSet<String>>>,
     work: JoinSet<()>,
 }
 
-/// What a gate has let through: in which namespace, which machine, and when that was wrong.
+/// A machine that a gate has let through: its namespace, its name, and the function that tells why this was wrong.
 type Passed = (String, String, fn(&str, usize, &Truth) -> Option<String>);
 
 impl Judge {
@@ -330,7 +312,7 @@ impl Judge {
                 let api = api(admin, &namespace, kind);
                 let (tell, namespace) = (tell.clone(), namespace.clone());
                 let mut seen = BTreeSet::new();
-                // What is so at the begin was so before.
+                // The watch begins with objects that were let through before it.
                 let begun = Instant::now();
                 work.spawn(follow(api, move |machine| {
                     let name = watch::name(machine);
@@ -361,7 +343,7 @@ impl Judge {
     }
 }
 
-/// No load balancer is without a member that gets connections.
+/// Records each load balancer that has no member which gets connections.
 async fn serving(host: String, wrong: Arc<Mutex<BTreeSet<String>>>) {
     loop {
         for (namespace, truth) in balancers(&host).await {

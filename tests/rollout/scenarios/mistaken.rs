@@ -1,4 +1,4 @@
-//! Something that looks like the cluster's and is not: another project, another machine's address.
+//! Objects that look like those of the cluster and are not: another project, and another machine's address.
 
 use std::time::Duration;
 
@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::{complete, stays_hooked};
 use crate::{
-    env::{apply::apply, cluster_api::condition},
+    env::{
+        apply::{apply, credentials},
+        cluster_api::condition,
+    },
     invariants::{Promises, secrets},
     rollout::{Rollout, RolloutOptions},
     timeline::What,
@@ -38,7 +41,7 @@ async fn in_another_project_nothing_is_created_and_nothing_released() {
 
     let text = "the Secret leads to another project".to_owned();
     rollout.timeline.note(What::Broken(text.clone()));
-    credentials(&rollout, &other).await;
+    replace_credentials(&rollout, &other).await;
     let since = control.last_call();
     rollout.start_manager(&[]).await;
     rollout.delete("Machine", &leaving).await;
@@ -65,9 +68,9 @@ async fn in_another_project_nothing_is_created_and_nothing_released() {
         .collect();
     assert_eq!(written, Vec::<&str>::new());
 
-    credentials(&rollout, &own).await;
+    replace_credentials(&rollout, &own).await;
     rollout.timeline.note(What::Mended(text));
-    // A changed Secret is looked for once a minute, and by a process that starts.
+    // The manager reads the Secret once a minute, and at its start.
     rollout.start_manager(&[]).await;
     rollout
         .until_object("Machine", &leaving, "is gone", Value::is_null)
@@ -77,12 +80,8 @@ async fn in_another_project_nothing_is_created_and_nothing_released() {
     assert_eq!(figures.failed, 0);
 }
 
-async fn credentials(rollout: &Rollout, clouds_yaml: &str) {
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-config", "namespace": rollout.namespace},
-        "stringData": {"clouds.yaml": clouds_yaml},
-    });
+async fn replace_credentials(rollout: &Rollout, clouds_yaml: &str) {
+    let secret = credentials(&rollout.namespace, "cloud-config", clouds_yaml);
     apply(&rollout.client, &[secret]).await.unwrap();
 }
 
@@ -96,7 +95,7 @@ async fn a_member_that_was_left_at_a_reused_address_goes_and_the_new_machine_is_
     })
     .await;
     rollout.until_complete().await;
-    // The cloud gives the next machine the address of the newest one, once that is free.
+    // The cloud gives the next machine the address of the newest machine as soon as it is free.
     let known = rollout.machines().await;
     let lost = known.last().unwrap().clone();
     let address = rollout.machines.alive()[&lost];
@@ -113,7 +112,7 @@ async fn a_member_that_was_left_at_a_reused_address_goes_and_the_new_machine_is_
     let gone = json!({"set_server": {"server": lost, "status": "GONE"}});
     rollout.cloud.control().run(gone).unwrap();
     rollout.foreign_client().await.delete_port_at(address).await;
-    // What was under way on that machine is lost, and nothing later.
+    // The requests that this machine was answering fail with it, so the client starts only after that.
     let proof = crate::rollout::proof::Proof::begin(&rollout).await;
     rollout.start_manager(&[]).await;
     let new = rollout.machine_after(&known).await;

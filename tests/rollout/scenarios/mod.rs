@@ -1,5 +1,5 @@
-//! What happens to a control plane, each scenario a script of faults at named moments. The situations have the numbers of the
-//! table in `tests/rollout/README.md`.
+//! The scenarios: each is a script of what happens to a control plane, with faults at given moments. `tests/rollout/README.md`
+//! has a table of them.
 
 mod by_hand;
 mod controls;
@@ -29,7 +29,7 @@ use crate::{
     rollout::{GATE, HOOK, Rollout, RolloutOptions},
 };
 
-/// The gate's reasons while it waits for something that takes its time.
+/// The gate's reasons while it waits for something that takes a while in every rollout.
 const WAITS: [&str; 3] = ["MemberPending", "NoOtherMemberServing", "HealthUnavailable"];
 
 /// The thresholds of a member that stays PENDING, so short that a hold of 20 s passes the last of them too. The operation that is
@@ -41,7 +41,7 @@ const THRESHOLDS: [&str; 4] = [
     "--member-orphan-after=12m",
 ];
 
-/// A control plane that is complete, and a client at work on it.
+/// A complete control plane, and a client that sends requests to it.
 async fn complete(options: RolloutOptions) -> (Rollout, Proof) {
     let rollout = Rollout::start(options).await;
     rollout.until_complete().await;

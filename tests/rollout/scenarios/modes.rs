@@ -1,5 +1,5 @@
-//! The ways in and back, with a Machine that is being deleted already: the gate that only observes, the gate that is off, and
-//! `capo-rs release-hooks` without a manager.
+//! The ways to switch the gate off while a Machine is being deleted and held: the mode `observe`, the mode `off`, and `capo-rs
+//! release-hooks` without a manager.
 
 use std::process::Command;
 
@@ -26,14 +26,15 @@ async fn held(name: &'static str) -> (Rollout, String) {
     (rollout, machine)
 }
 
-/// With this mode the held Machine goes, though no API server serves any more, and its successor gets no hook.
+/// A manager with this mode lets the held Machine go, although no API server serves any more then, and the Machine's successor
+/// gets no hook.
 async fn lets_go(name: &'static str, mode: &str) {
     let (rollout, machine) = held(name).await;
     rollout.start_manager(&[mode]).await;
     rollout
         .until_object("Machine", &machine, "is gone", Value::is_null)
         .await;
-    // No API server is left that it could join, so it comes no further than this.
+    // The successor can't get further than this, because no API server is left that it could join.
     let successor = rollout.machine_after(&[machine]).await;
     rollout
         .until_object("OpenStackMachine", &successor, "was looked at", |machine| {
@@ -58,7 +59,7 @@ async fn a_gate_that_is_off_lets_a_held_machine_go() {
     lets_go("switched-off", "--load-balancer-gate=off").await;
 }
 
-/// The manager is gone; the command takes the hooks off, and Cluster API goes on where it stood.
+/// No manager runs. The command removes the hooks, and Cluster API continues the deletion.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn released_hooks_let_a_held_machine_go() {
     let (rollout, machine) = held("released").await;
@@ -81,8 +82,8 @@ async fn released_hooks_let_a_held_machine_go() {
     assert!(output.status.success(), "{said}{complaints}");
     let expected = "Machines released: 1, members enabled: 0, failures: 0";
     assert!(said.contains(expected), "{said}{complaints}");
-    // KubeadmControlPlane removes its own hook when ours is gone, and Cluster API comes to the infrastructure. No manager runs
-    // that deletes it.
+    // KubeadmControlPlane removes its own hook when ours is gone, and Cluster API then deletes the infrastructure. No manager
+    // runs that carries this out.
     rollout
         .until_object(
             "Machine",

@@ -9,7 +9,7 @@ use crate::{invariants::Promises, rollout::RolloutOptions};
 /// From a server's start to the start of its API server.
 pub(super) const SLOW: Duration = Duration::from_secs(30);
 
-/// Replaces every machine of a control plane; the new ones take their time if it is said.
+/// Replaces every machine of a control plane. The API servers of the new machines start after `boot`, if it is given.
 async fn replace_all(options: RolloutOptions, boot: Option<Duration>) {
     let ports = 1 + options.more_ports.len();
     let replicas = usize::try_from(options.replicas).unwrap();
@@ -101,7 +101,7 @@ async fn three_machines_are_replaced_by_slow_ones() {
     replace_all(options, Some(SLOW)).await;
 }
 
-/// Situation 1: without the gate there is an outage in every such update.
+/// Without the gate, every update of a single machine causes an outage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_machine_is_replaced() {
     let options = RolloutOptions {
@@ -122,7 +122,7 @@ async fn one_machine_is_replaced_by_a_slow_one() {
     replace_all(options, Some(SLOW)).await;
 }
 
-/// Situation 2: the old machine goes first.
+/// KubeadmControlPlane deletes an old machine before it creates a new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_old_machine_goes_first() {
     let options = RolloutOptions {

@@ -14,8 +14,8 @@ use crate::{
 /// A label of the workers.
 const POOL: (&str, &str) = ("pool", "workers");
 
-/// A MachineHealthCheck judges no worker of a Cluster whose infrastructure is not ready. A member that stays PENDING is no such
-/// trouble: the worker whose Node fails during the hold is deleted and replaced during the hold.
+/// A MachineHealthCheck judges no worker of a Cluster whose infrastructure is not ready. The infrastructure stays ready while a
+/// member is PENDING, so a worker whose Node fails during the hold is deleted and replaced during the hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_health_check_replaces_a_worker_while_the_rollout_is_held() {
     let rollout = Rollout::start(RolloutOptions {
@@ -77,7 +77,8 @@ fn workers(rollout: &Rollout) -> [Value; 3] {
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "metadata": metadata,
         "spec": {
             "clusterName": cluster, "replicas": 1, "selector": {"matchLabels": labels},
-            // Without its only worker the MachineDeployment counts as available, and so does the Cluster.
+            // With this value the MachineDeployment, and with it the Cluster, counts as available while its only worker is
+            // missing.
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}},
             "template": {
                 "metadata": {"labels": labels},
@@ -104,7 +105,7 @@ fn workers(rollout: &Rollout) -> [Value; 3] {
 /// Returns the worker that is not `known` as soon as Cluster API calls it available.
 async fn until_another_worker(rollout: &Rollout, known: Option<&str>) -> String {
     rollout
-        .until("another worker is available", async || {
+        .until_some("another worker is available", async || {
             let workers = rollout.workers().await;
             let new = workers
                 .into_iter()
@@ -117,7 +118,7 @@ async fn until_another_worker(rollout: &Rollout, known: Option<&str>) -> String 
         .await
 }
 
-/// Since when the gate of a machine is as it is.
+/// The time of the last transition of the gate's condition of a machine.
 async fn held_since(rollout: &Rollout, machine: &str) -> Value {
     let machine = rollout.get("OpenStackMachine", machine).await.unwrap();
     let conditions = machine["status"]["conditions"].as_array().unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use test_support::{
     env::{Environment, environment::is},
-    waiting::{PATIENCE, until_true},
+    waiting::until_true,
 };
 
 use super::{
@@ -177,7 +177,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
     capo.balancer_is_active(id).await;
     let mark = stage.cloud.control().last_call();
 
-    // The objects, as CAPO leaves them: paused, as its operator does before the deployments are swapped.
+    // The objects as CAPO leaves them. They are paused, because the operator pauses them before the deployments are swapped.
     let change = if with_bastion {
         json!({"bastion": {"enabled": true, "spec": bastion_machine()},
     "apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}})
@@ -190,19 +190,14 @@ async fn take_over(namespace: &str, with_bastion: bool) {
         json!(["openstackcluster.infrastructure.cluster.x-k8s.io"]);
     infrastructure["spec"]["controlPlaneEndpoint"] =
         json!({"host": floating["floating_ip_address"], "port": 6443});
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     let machine = json!({"identityRef": {"type": "Secret", "name": "cloud-config", "cloudName": "demo"},
         "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}},
         "providerID": format!("openstack:///{}", server["id"].as_str().unwrap())});
     stage
         .cluster_api
         .create_machine("c1", "cp-0", true, machine.clone())
-        .await
-        .unwrap();
+        .await;
     let owner = stage
         .cluster_api
         .get("OpenStackMachine", "cp-0")
@@ -263,7 +258,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
         stage.patch_status(kind, name, status).await;
     }
 
-    // Unpaused under the other deployment: everything is found to be as it should.
+    // The objects are resumed under the other deployment, which finds everything as it should be.
     stage
         .patch(
             "OpenStackCluster",
@@ -272,22 +267,21 @@ async fn take_over(namespace: &str, with_bastion: bool) {
         )
         .await;
     let taken = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "Ready", "True") && is(cluster, "APIServerLoadBalancerReady", "True")
         })
         .await;
     assert_eq!(taken["status"]["apiServerManagedLoadBalancer"]["id"], id);
     stage
         .cluster_api
-        .wait_for("OpenStackMachine", "cp-0", PATIENCE, |machine| {
+        .until_object("OpenStackMachine", "cp-0", |machine| {
             is(machine, "Ready", "True")
         })
-        .await
-        .unwrap();
+        .await;
     stage.one_more_pass("c1").await;
     if let Some(bastion) = &bastion {
         let taken = stage
-            .until("OpenStackCluster", "c1", |cluster| !cluster.is_null())
+            .until_object("OpenStackCluster", "c1", |cluster| !cluster.is_null())
             .await;
         assert_eq!(
             taken["status"]["bastion"]["floatingIP"],

@@ -1,4 +1,5 @@
-//! Input that can't work: a condition that says what is wrong, one event, no storm, and it heals.
+//! Input that can't work: a condition says what is wrong, there is one event and no storm of calls, and the cluster becomes ready
+//! after the input is corrected.
 
 use serde_json::{Value, json};
 
@@ -99,12 +100,11 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
         stage
             .cluster_api
             .create_cluster(case.name, infrastructure)
-            .await
-            .unwrap();
+            .await;
     }
     for case in &cases {
         let object = stage
-            .until("OpenStackCluster", case.name, |object| {
+            .until_object("OpenStackCluster", case.name, |object| {
                 condition(object, case.condition).is_some_and(|(status, _, _)| status == "False")
             })
             .await;
@@ -126,7 +126,7 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
         .await;
         assert_eq!(warnings.len(), 1, "{}: {warnings:#?}", case.name);
     }
-    // Three of them are mended in their Secret, which no watch tells us of.
+    // Three cases are corrected in their Secrets, which are not watched.
     for secret in ["absent", "malformed", "bad-password"] {
         stage.secret(secret, &good, None).await;
     }
@@ -161,8 +161,7 @@ async fn an_odd_value_is_reported_and_stops_nothing_else() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let cluster = stage.until_ready("c1").await;
     let allowed = cluster["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"].to_string();
     assert!(
@@ -187,7 +186,7 @@ async fn an_odd_value_is_reported_and_stops_nothing_else() {
         .patch("OpenStackCluster", "c1", json!({"spec": {"apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}}}))
         .await;
     stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             object["status"]["observedGeneration"] == object["metadata"]["generation"]
         })
         .await;
@@ -214,10 +213,9 @@ async fn a_rule_that_names_no_existing_group_stops_only_itself_and_a_fixed_ip_ma
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let cluster = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             let odd = condition(object, "SecurityGroupsReady");
             odd.is_some_and(|(status, _, _)| status == "False")
                 && is(object, "RouterReady", "True")
@@ -256,13 +254,9 @@ async fn a_cloud_without_load_balancing_is_told_apart_and_the_cluster_can_go() {
         .start()
         .await;
     let infrastructure = stage.cluster("c1", json!({}));
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     let object = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             condition(object, "APIServerLoadBalancerReady")
                 .is_some_and(|(status, _, _)| status == "False")
         })

@@ -25,11 +25,7 @@ async fn with_bastion(stage: &Environment, bastion: Value) -> Value {
                 "remoteManagedGroups": ["bastion"]}]},
     });
     let infrastructure = stage.cluster("c1", change);
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     until_bastion(stage).await
 }
 
@@ -37,7 +33,7 @@ async fn with_bastion(stage: &Environment, bastion: Value) -> Value {
 /// leaves the condition as it was, with the generation that it was judged for.
 async fn until_bastion(stage: &Environment) -> Value {
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             let conditions = cluster["status"]["conditions"].as_array();
             let ready = conditions
                 .into_iter()
@@ -53,7 +49,7 @@ async fn until_bastion(stage: &Environment) -> Value {
 
 async fn until_no_bastion(stage: &Environment) -> Value {
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "BastionReady").is_none() && cluster["status"]["bastion"].is_null()
         })
         .await
@@ -112,7 +108,7 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
     let floating = bastion["floatingIP"].as_str().unwrap().to_owned();
     let own = format!("{floating}/32");
     let allowed = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             let ranges = &cluster["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
             ranges
                 .as_array()
@@ -126,7 +122,7 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
     let balancer = &cloud["load_balancers"][0];
     assert_eq!(balancer["listeners"][0]["allowed_cidrs"], *ranges);
 
-    // Restored from a backup: no status, and uids of before.
+    // The objects are restored from a backup: they have no status, and owner references with the previous uids.
     stage.one_more_pass("c1").await;
     let mark = stage.cloud.control().last_call();
     let old_owner = json!([{"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
@@ -140,7 +136,7 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
         stage.wipe_status(kind, name).await;
     }
     let restored = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "BastionReady", "True") && cluster["status"]["bastion"]["ip"].is_string()
         })
         .await;
@@ -152,13 +148,13 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
     }
     let uid = &restored["metadata"]["uid"];
     stage
-        .until("OpenStackServer", "c1-bastion", |server| {
+        .until_object("OpenStackServer", "c1-bastion", |server| {
             server["metadata"]["ownerReferences"][0]["uid"] == *uid
         })
         .await;
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
-    // Another flavor: another server behind the same floating IP.
+    // Another flavor needs another server, which gets the same floating IP.
     change(&stage, json!({"spec": spec("m1.medium", "cirros")})).await;
     let second = until_bastion(&stage).await;
     let replaced = &second["status"]["bastion"];
@@ -166,10 +162,10 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
     assert_eq!(replaced["floatingIP"], bastion["floatingIP"]);
     assert_eq!(servers(&stage).len(), 1);
 
-    // An image that does not exist: the user asked for another bastion, so the old one goes.
+    // The new image does not exist. The old bastion is deleted nevertheless, because the user asked for another one.
     change(&stage, json!({"spec": spec("m1.medium", "no-such-image")})).await;
     let broken = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "BastionReady").is_some_and(|(status, _, message)| {
                 status == "False" && message.contains("no-such-image")
             })
@@ -181,7 +177,7 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
     );
     assert_eq!(servers(&stage), Vec::<Value>::new());
 
-    // Off, removed from the spec, and on again.
+    // The bastion is disabled, removed from the spec, and enabled again.
     change(&stage, json!({"enabled": false})).await;
     let off = until_no_bastion(&stage).await;
     assert_eq!(off["status"]["bastionSecurityGroup"], Value::Null);
@@ -230,7 +226,7 @@ async fn a_bastion_goes_although_what_it_was_made_of_is_gone_and_its_own_floatin
     let bastion = json!({"spec": spec("m1.medium", "cirros"), "floatingIP": brought});
     change(&stage, bastion).await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             cluster["status"]["bastion"]["floatingIP"] == brought
         })
         .await;

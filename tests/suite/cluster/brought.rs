@@ -1,13 +1,10 @@
-//! Networks, subnets and routers that the user brings along, a load balancer on a network of its own, a router at
-//! addresses of the user's choice, and credentials that clusters share.
+//! Networks, subnets and routers that the user provides, a load balancer on a network of its own, a router at addresses of the
+//! user's choice, and credentials that clusters share.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use test_support::{
-    env::{Environment, environment::is},
-    waiting::PATIENCE,
-};
+use test_support::env::{Environment, environment::is};
 
 use super::quick;
 use crate::{
@@ -82,8 +79,7 @@ async fn what_the_user_brings_along_is_used_and_stays() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let made = stage.until_ready("c1").await;
     assert_eq!(made["status"]["network"]["id"], own);
     assert_eq!(made["status"]["network"]["subnets"][0]["id"], own_subnet);
@@ -104,7 +100,7 @@ async fn what_the_user_brings_along_is_used_and_stays() {
         assert_eq!(made_by_us(&stage, label), 0, "{label}");
     }
 
-    // Its tags are for what it creates.
+    // The cluster's tags are only for objects that it creates.
     assert_eq!(
         made["spec"]["tags"].as_array().map(Vec::is_empty),
         Some(false)
@@ -130,15 +126,11 @@ async fn what_the_user_brings_along_is_used_and_stays() {
     stage
         .cluster_api
         .create_machine("c1", "cp-0", true, spec)
-        .await
-        .unwrap();
+        .await;
     stage
         .cluster_api
-        .wait_for("OpenStackMachine", "cp-0", PATIENCE, |machine| {
-            machine["status"]["initialization"]["provisioned"] == true
-        })
-        .await
-        .unwrap();
+        .until_provisioned("OpenStackMachine", "cp-0")
+        .await;
     let dump = stage.cloud.control().dump();
     let member = &dump["load_balancers"][0]["pools"][0]["members"][0];
     assert!(
@@ -177,7 +169,7 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
     let public = raw.get("network", "networks?name=public").await.1["networks"][0]["id"].clone();
     let path = format!("subnets?network_id={}", public.as_str().unwrap());
     let subnet = raw.get("network", &path).await.1["subnets"][0].clone();
-    // Somewhere in the range, away from what is handed out first.
+    // An address in the middle of the range, which Neutron does not assign first.
     let range = subnet["cidr"].as_str().unwrap();
     let first: std::net::Ipv4Addr = range.split('/').next().unwrap().parse().unwrap();
     let address = std::net::Ipv4Addr::from_bits(first.to_bits() + 40).to_string();
@@ -186,8 +178,7 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let made = stage.until_ready("c1").await;
     assert_eq!(made["status"]["router"]["ips"], json!([address]));
     let path = format!(
@@ -197,7 +188,7 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
     let router = raw.get("network", &path).await.1;
     let addresses = &router["router"]["external_gateway_info"]["external_fixed_ips"];
     assert_eq!(addresses[0]["ip_address"], address, "{addresses}");
-    // As CAPO sends them: the router is created without a gateway, which gets its addresses by an update.
+    // The calls are those of CAPO: the router is created without a gateway, and an update sets the gateway with its addresses.
     let calls = stage.cloud.control().calls_since(0);
     let gateway = |label: &str| {
         let call = calls.iter().find(|call| call.label == label);
@@ -209,7 +200,7 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
         gateway("router_update"),
         json!({"network_id": public, "external_fixed_ips": [{"subnet_id": subnet["id"], "ip_address": address}]})
     );
-    // Set once, and not again in every pass.
+    // The addresses are set once, and not again in every pass.
     let mark = stage.cloud.control().last_call();
     stage.one_more_pass("c1").await;
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
@@ -238,10 +229,9 @@ async fn shared_credentials_are_for_the_namespaces_that_are_let_in() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let denied = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             is(object, "OpenStackAuthenticationSucceeded", "False")
         })
         .await;

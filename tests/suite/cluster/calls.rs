@@ -1,4 +1,4 @@
-//! What a cluster costs: calls are counted, Octavia's polled operations included.
+//! Counts of the calls for a cluster, including the reads during operations of Octavia.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const MOST_CALLS: usize = 30;
 const MOST_WRITES: usize = 14;
 /// The most calls of a pass over a cluster with three control-plane machines when nothing has changed.
 const MOST_STEADY: usize = 8;
-/// The passes that are counted. What hardly ever changes is read in every fourth.
+/// The number of passes that are counted. Values that hardly ever change are read in every fourth pass.
 const STEADY_PASSES: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,11 +36,7 @@ async fn creating_a_cluster_takes_few_calls() {
         .start()
         .await;
     let infrastructure = stage.cluster("c1", json!({"tags": null}));
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     stage.until_ready("c1").await;
     let calls = counted(&stage, 0).into_iter();
     let counted: Vec<String> = calls
@@ -79,23 +75,18 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
-        .await
-        .unwrap();
+        .await;
     stage.until_ready("c1").await;
     for name in ["m0", "m1", "m2"] {
-        let machine = stage
-            .cluster_api
-            .create_machine("c1", name, true, machine_spec());
-        machine.await.unwrap();
-    }
-    for name in ["m0", "m1", "m2"] {
         stage
-            .until("OpenStackMachine", name, |machine| {
-                machine["status"]["initialization"]["provisioned"] == true
-            })
+            .cluster_api
+            .create_machine("c1", name, true, machine_spec())
             .await;
     }
-    // Newcomers are admitted before their members are enabled.
+    for name in ["m0", "m1", "m2"] {
+        stage.until_provisioned("OpenStackMachine", name).await;
+    }
+    // New machines are admitted before their members are enabled.
     until("every member is enabled", async || {
         let cloud = stage.cloud.control().dump();
         let balancer = &cloud["load_balancers"][0];
@@ -131,14 +122,14 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
     .await;
     let labels: Vec<&str> = calls.iter().map(|call| call.label.as_str()).collect();
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
-    // Every sixth read of the tree comes with what the tree lacks.
+    // With every sixth read of the tree, the values are read that the tree does not have.
     let is_octavia = |call: &&Call| call.service == Service::LoadBalancer;
     let octavia = calls.iter().filter(is_octavia);
     let trees = octavia
         .clone()
         .filter(|call| call.label == "loadbalancer_status_tree");
     let (octavia, trees) = (octavia.count(), trees.count());
-    // By the cloud's own clock: a busy machine delays each of the passes by another time.
+    // The times are those of the cloud's clock, because a busy machine delays each pass differently.
     let lasted = calls.last().unwrap().at - calls[0].at;
     let rounds = lasted / SYNC_PERIOD.as_secs_f64();
     // The time between two reads varies by a fifth.
@@ -159,11 +150,7 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
 async fn a_change_by_hand_is_seen_by_passes_that_read_little() {
     let mut stage = Environment::in_namespace("steady-drift").start().await;
     let cluster = stage.cluster("c1", json!({"apiServer": {"enableFloatingIP": false}}));
-    stage
-        .cluster_api
-        .create_cluster("c1", cluster)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", cluster).await;
     let made = stage.until_ready("c1").await;
     stage.stop().await;
     stage.sync_period = Duration::from_secs(1);

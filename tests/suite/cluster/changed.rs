@@ -1,4 +1,4 @@
-//! What the user changes in the spec of a cluster that exists.
+//! Changes by a user in the spec of an existing cluster.
 
 use capo_core::Priority;
 use capo_openstack::load_balancer::{HealthMonitor, HealthMonitorFilter};
@@ -16,8 +16,7 @@ async fn start(namespace: &str, spec: Value) -> (Environment, Value) {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", spec))
-        .await
-        .unwrap();
+        .await;
     let made = stage.until_ready("c1").await;
     (stage, made)
 }
@@ -47,7 +46,7 @@ async fn the_name_servers_of_the_subnet_and_their_order_follow_the_spec() {
         own["dns_nameservers"].clone()
     };
     assert_eq!(name_servers(), json!(["9.9.9.9"]));
-    // Machines ask the first one first.
+    // The order matters, because machines use the first name server first.
     for wanted in [["1.1.1.1", "9.9.9.9"], ["9.9.9.9", "1.1.1.1"]] {
         let mark = stage.cloud.control().last_call();
         let subnet = json!({"cidr": "10.6.0.0/24", "dnsNameservers": wanted});
@@ -105,7 +104,7 @@ async fn a_rule_takes_the_place_of_one_that_neutron_does_not_tell_from_it() {
         .map(|call| (call.label.as_str(), call.status))
         .collect();
     assert!(of_rules.contains(&(CREATE, Some(409))), "{of_rules:?}");
-    // It is there again in the same pass.
+    // The rule is created again in the same pass.
     assert!(
         of_rules.ends_with(&[(DELETE, Some(204)), (CREATE, Some(201))]),
         "{of_rules:?}"

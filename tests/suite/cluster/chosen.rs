@@ -1,4 +1,4 @@
-//! Networks and addresses that the spec chooses in a way that CAPO takes: by a DNS name, without subnets, by an id alone.
+//! Networks and addresses that the spec chooses in ways that CAPO also accepts: by a DNS name, without subnets, by an id alone.
 
 use std::net::Ipv4Addr;
 
@@ -48,8 +48,7 @@ async fn ready(stage: &Environment, change: Value) -> Value {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     stage.until_ready("c1").await
 }
 
@@ -108,7 +107,7 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
         raw.send(Method::PUT, &url, Some(body)).await;
     }
 
-    // Whoever brought it along keeps it.
+    // The floating IP stays after the cluster's deletion, because the user has provided it.
     stage.delete("c1").await;
     until_reported(&stage, "Successfuldisassociatefloatingip", &shown).await;
     let path = format!("floatingips/{}", chosen["id"].as_str().unwrap());
@@ -168,7 +167,7 @@ async fn a_floating_ip_by_address_is_looked_for_in_the_clusters_project() {
     let made = ready(&stage, json!({})).await;
     let address = made["status"]["apiServerManagedLoadBalancer"]["ip"].clone();
     stage.stop().await;
-    // A user takes it off the load balancer.
+    // A user removes the floating IP from the load balancer.
     let cloud = stage.cloud.control().dump();
     let id = cloud["network"]["floatingips"][0]["id"]
         .as_str()
@@ -219,9 +218,9 @@ async fn a_managed_subnet_may_be_of_ipv6() {
         "bastion": {"spec": {"flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}}}},
     });
     let made = ready(&stage, change).await;
-    // Octavia takes ranges of the family of the VIP only.
+    // Octavia accepts only ranges of the VIP's address family.
     let shown = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             let ranges = &cluster["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
             let mut ranges = ranges.as_array().into_iter().flatten();
             ranges.any(|range| range == "2001:db8::/32")
@@ -233,9 +232,9 @@ async fn a_managed_subnet_may_be_of_ipv6() {
     stage
         .until_noted("allowedCIDRs has 192.0.2.0/24, which has no effect")
         .await;
-    // Floating IPs are of IPv4.
+    // Only IPv4 has floating IPs.
     let bastion = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "BastionReady", "True")
         })
         .await;
@@ -275,7 +274,7 @@ async fn a_managed_subnet_may_be_of_ipv6() {
 async fn in_a_network_of_both_families_the_endpoint_is_of_ipv4_and_nodes_are_reached_by_both() {
     let (stage, raw) = start("chosen-dual").await;
     let own = create(&raw, "networks", "network", json!({"name": "dual"})).await;
-    // The first one is of IPv6.
+    // The first subnet is of IPv6.
     for (cidr, version) in [("fd00:7::/64", 6), ("10.7.0.0/24", 4)] {
         let subnet =
             json!({"name": "dual", "network_id": own["id"], "cidr": cidr, "ip_version": version});

@@ -1,4 +1,4 @@
-//! Deletions that something holds: what a server or a Service of the workload cluster left in the network.
+//! Deletions that wait for objects which a server or a Service of the workload cluster has left in the network.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/delete-service-load-ba
 /// The most calls of a pass that waits. After five minutes there is at most one such pass in 192 s.
 const MOST_CALLS: usize = 5;
 
-/// The user of the cloud, who works by hand.
+/// The user of the cloud, who makes changes by hand.
 struct User(Raw);
 
 impl User {
@@ -46,11 +46,7 @@ async fn with_cluster(namespace: &str) -> (Environment, Value) {
         .start()
         .await;
     let infrastructure = stage.cluster("c1", json!({}));
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     let made = stage.until_ready("c1").await;
     let network = made["status"]["network"]["id"].clone();
     (stage, network)
@@ -95,7 +91,7 @@ async fn a_deletion_takes_trunks_and_the_ports_of_servers_and_load_balancers_tha
         .await;
 }
 
-/// Between two attempts at what a deletion waits for, each a call with this label, there are few calls.
+/// Checks that there are few calls between two attempts of a deletion that waits. Each attempt has a call with this label.
 async fn assert_passes_cost_little(stage: &Environment, attempt: &str) {
     let mark = stage.cloud.control().last_call();
     for _ in 0..3 {
@@ -136,9 +132,9 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
     user.create("network", "floatingips", "floatingip", floating)
         .await;
 
-    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage.cluster_api.delete("Cluster", "c1").await;
     let held = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "Ready").is_some_and(|(_, reason, message)| {
                 reason == "Deleting" && message.contains(service)
             })
@@ -149,7 +145,7 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
 
     assert_passes_cost_little(&stage, "remove_router_interface").await;
 
-    // Those without a floating IP keep only the network.
+    // Load balancers without a floating IP hold only the network.
     let (_, floating) = user.0.get("network", "floatingips").await;
     let id = floating["floatingips"][0]["id"].as_str().unwrap();
     let url = user.0.address("network", &format!("floatingips/{id}"));
@@ -169,7 +165,7 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
 
     let leave = json!({"metadata": {"annotations": {ANNOTATION: "true"}}});
     stage.patch("OpenStackCluster", "c1", leave).await;
-    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    stage.until_gone("OpenStackCluster", "c1").await;
     assert_eq!(stage.leftovers(service), Vec::<String>::new());
     let cloud = stage.cloud.control().dump();
     assert_eq!(cloud["network"]["floatingips"], json!([]));

@@ -16,7 +16,7 @@ use test_support::{
 use super::quick;
 use crate::env::cluster_api::condition;
 
-/// The user of the cloud, who works by hand.
+/// The user of the cloud, who makes changes by hand.
 struct User(Raw);
 
 impl User {
@@ -52,8 +52,7 @@ async fn ready(stage: &Environment, name: &str, change: Value) -> Value {
     stage
         .cluster_api
         .create_cluster(name, stage.cluster(name, change))
-        .await
-        .unwrap();
+        .await;
     stage.until_ready(name).await
 }
 
@@ -94,21 +93,21 @@ async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router()
     )
     .await;
 
-    // Another generation makes the next pass read all of it.
+    // A new generation makes the next pass read everything.
     let mark = stage.cloud.control().last_call();
     let change = json!({"spec": {"controlPlaneOmitAvailabilityZone": true}});
     stage.patch("OpenStackCluster", "c1", change).await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
         })
         .await;
     assert!(calls(&stage, mark, "network_list") > 0);
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
-    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage.cluster_api.delete("Cluster", "c1").await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "RouterReady").is_some_and(|(_, reason, _)| reason == "Deleting")
         })
         .await;
@@ -120,7 +119,7 @@ async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router()
     assert_eq!(of_others.count(), 1, "the user's interface");
     user.send(Method::PUT, &path("remove_router_interface"), interface)
         .await;
-    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    stage.until_gone("OpenStackCluster", "c1").await;
     assert_eq!(stage.leftovers("renamed by hand"), Vec::<String>::new());
 }
 
@@ -142,7 +141,7 @@ async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known(
     stage.start().await;
     for (kind, repaired) in [("NetworkReady", faults[0]), ("APIEndpointReady", faults[1])] {
         let failing = stage
-            .until("OpenStackCluster", "c1", |cluster| {
+            .until_object("OpenStackCluster", "c1", |cluster| {
                 is(cluster, kind, "Unknown")
             })
             .await;
@@ -158,16 +157,16 @@ async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known(
     }
     stage.until_ready("c1").await;
     stage.command(json!({"remove_fault": faults[2]}));
-    // For one, no listener was opened to every address.
+    // In particular, no listener was opened to every address.
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
-    // The load balancer is looked up whatever happens to the network.
+    // The load balancer is looked up even if the network can't be read.
     stage.stop().await;
     let broken = fault(&stage, "network_list");
     stage.wipe_status("OpenStackCluster", "c1").await;
     stage.start().await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "APIServerLoadBalancerReady", "True")
                 && is(cluster, "NetworkReady", "Unknown")
         })
@@ -236,7 +235,7 @@ async fn clusters_of_a_project_share_the_lists_that_show_what_was_changed_by_han
     stage.sync_period = Duration::from_secs(4);
     stage.start().await;
 
-    // The first passes of the new process read each cluster by itself. The shared lists take their place.
+    // The first passes of the new process read each cluster separately. Shared lists replace these reads later.
     let mut mark = stage.cloud.control().last_call();
     until(
         "three lists of subnets in a row are of the project",

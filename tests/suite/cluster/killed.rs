@@ -24,7 +24,7 @@ enum Phase {
     Deletion,
 }
 
-/// A phase, and the label of a call in it.
+/// A phase of a cluster's life, and the label of a call in it.
 type KindOfCall = (Phase, String);
 
 /// A call that is carried out and never answered.
@@ -81,7 +81,7 @@ impl<'a> Kill<'a> {
         };
         let reached = tokio::time::timeout(PATIENCE, waits).await.unwrap();
         if reached.is_none() {
-            // A call that reaches it at this moment takes it away.
+            // A call that reaches the fault at this moment removes it, so an error is expected.
             let remove = json!({"remove_fault": self.fault});
             let _ = self.stage.cloud.control().run(remove);
         }
@@ -100,8 +100,7 @@ async fn create(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_cluster(name, stage.cluster(name, json!({})))
-        .await
-        .unwrap();
+        .await;
 }
 
 /// Ends the manager in an ordinary way and starts it again, so that it has to sign in.
@@ -144,13 +143,13 @@ async fn killed(stage: &mut Environment, name: &str, chosen: &Value) -> BTreeSet
     assert_eq!(stage.cloud.control().duplicates(), [], "{name} {chosen}");
 
     let kill = Kill::at(stage, chosen);
-    stage.cluster_api.delete("Cluster", name).await.unwrap();
+    stage.cluster_api.delete("Cluster", name).await;
     let in_deletion = kill.reached_before(name, Value::is_null).await;
     if in_deletion.is_some() {
         stage.kill().await;
         stage.start().await;
     }
-    stage.until("OpenStackCluster", name, Value::is_null).await;
+    stage.until_gone("OpenStackCluster", name).await;
     let left = stage.leftovers(&format!("{}-{name}", stage.namespace));
     assert_eq!(left, Vec::<String>::new(), "{name} {chosen}");
     let reached = [
@@ -187,7 +186,7 @@ async fn a_cluster_is_created_and_deleted_whichever_call_the_manager_is_killed_a
         (stage, kinds, hit)
     });
     let mut groups = join_all(groups).await;
-    // What is read at intervals is not in every life.
+    // Reads at intervals do not happen in every life.
     let kinds = groups.iter().map(|(_, kinds, _)| kinds.clone());
     let kinds = kinds.reduce(|one, other| &one & &other).unwrap();
     let hits = groups.iter().flat_map(|(_, _, hit)| hit.clone());

@@ -1,4 +1,4 @@
-//! From nothing to provisioned, and back to nothing.
+//! The life of a cluster from its creation to its deletion.
 
 use serde_json::{Value, json};
 
@@ -14,11 +14,7 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         .start()
         .await;
     let infrastructure = stage.cluster("c1", json!({}));
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     let made = stage.until_ready("c1").await;
 
     for kind in [
@@ -51,8 +47,8 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
     assert_eq!(made["status"]["failureDomains"][0]["controlPlane"], true);
     assert_eq!(stage.cloud.control().duplicates(), []);
 
-    // Our own writes are done with: the next pass finds everything, changes nothing, and leaves the
-    // load balancer to its task.
+    // After the first pass, the events of our own writes are over. The next pass finds everything, changes nothing, and leaves
+    // the reads of the load balancer to its worker.
     stage.one_more_pass("c1").await;
     let (sequence, version) = (stage.cloud.control().last_call(), version(&stage).await);
     stage.one_more_pass("c1").await;
@@ -66,10 +62,10 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         .map(|call| call.path)
         .collect();
     assert_eq!(octavia, Vec::<String>::new());
-    // One write of ours for the annotation, none for the status.
+    // The version differs because the test has changed an annotation for each pass.
     assert_ne!(version, self::version(&stage).await);
 
-    // Everything that the status told can be found out again.
+    // Everything in the status can be found out again after it was removed.
     let gone = json!({
         "conditions": null, "network": null, "externalNetwork": null, "router": null, "failureDomains": null,
         "apiServerManagedLoadBalancer": null, "initialization": null, "controlPlaneSecurityGroup": null,
@@ -114,13 +110,9 @@ async fn a_paused_cluster_is_not_touched_until_it_is_unpaused() {
         .await;
     let mut infrastructure = stage.cluster("c1", json!({}));
     infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
-    stage
-        .cluster_api
-        .create_cluster("c1", infrastructure)
-        .await
-        .unwrap();
+    stage.cluster_api.create_cluster("c1", infrastructure).await;
     let paused = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             is(object, "Paused", "True")
         })
         .await;
@@ -163,17 +155,13 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
     ];
     for (name, change) in &cases {
         let infrastructure = stage.cluster(name, change.clone());
-        stage
-            .cluster_api
-            .create_cluster(name, infrastructure)
-            .await
-            .unwrap();
+        stage.cluster_api.create_cluster(name, infrastructure).await;
     }
     for (name, _) in &cases {
-        // The floating IP needs a machine.
+        // This cluster is not Ready, because only a machine can get the floating IP.
         let ready = if *name == "floating" { "False" } else { "True" };
         let made = stage
-            .until("OpenStackCluster", name, |cluster| {
+            .until_object("OpenStackCluster", name, |cluster| {
                 cluster["status"]["initialization"]["provisioned"] == true
                     && is(cluster, "Ready", ready)
             })
@@ -187,7 +175,7 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
             "fixed" => assert_eq!(host, "10.6.0.9"),
             "named" => {
                 assert_eq!(host, "api.example.com");
-                // Its owner changes the DNS record to the new floating IP.
+                // The owner of the DNS record changes it to the new floating IP.
                 let text = "host api.example.com does not resolve to a floating IP of this project, so a new floating IP";
                 stage.until_noted(text).await;
             }

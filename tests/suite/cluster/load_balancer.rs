@@ -1,4 +1,4 @@
-//! A load balancer that vanishes, fails, or is not the only one of its name.
+//! A load balancer that is deleted by others, fails, or has the same name as another one.
 
 use std::net::IpAddr;
 
@@ -71,8 +71,7 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
-        .await
-        .unwrap();
+        .await;
     let first = stage.until_ready("c1").await;
     let addresses = |object: &Value| {
         let status = &object["status"]["apiServerManagedLoadBalancer"];
@@ -95,7 +94,7 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
         .unwrap();
     stage.nudge("c1");
     let second = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             !id(object).is_empty() && id(object) != id(&first) && is(object, KIND, "True")
         })
         .await;
@@ -116,13 +115,12 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
-        .await
-        .unwrap();
+        .await;
     let first = stage.until_ready("c1").await;
     fail(&stage, &id(&first));
     stage.nudge("c1");
     let second = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             id(object) != id(&first) && is(object, KIND, "True")
         })
         .await;
@@ -133,7 +131,7 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
     fail(&stage, &id(&second));
     stage.nudge("c1");
     let held = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             condition(object, KIND).is_some_and(|(status, reason, message)| {
                 status == "False" && reason == "LoadBalancerError" && message.contains("failover")
             })
@@ -152,7 +150,7 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
         )
         .await;
     let third = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             !id(object).is_empty() && id(object) != id(&second)
         })
         .await;
@@ -184,10 +182,9 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
-        .await
-        .unwrap();
+        .await;
     let stopped = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until_object("OpenStackCluster", "c1", |object| {
             condition(object, KIND).is_some_and(|(_, reason, _)| reason == "AmbiguousMatch")
         })
         .await;
@@ -200,7 +197,7 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
     );
     assert_ne!(stopped["status"]["initialization"]["provisioned"], true);
     for twin in twins {
-        // One that is being made takes no deletion yet.
+        // A load balancer that is being created refuses its deletion.
         let gone = async {
             while user
                 .delete_load_balancer(&twin.id, Priority::Gate)
@@ -246,15 +243,14 @@ async fn the_monitor_of_the_endpoint_asks_by_https_where_the_provider_can() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", more_ports))
-        .await
-        .unwrap();
+        .await;
     stage.until_ready("c1").await;
     let mark = stage.cloud.control().last_call();
     for (kind, expected) in [("HTTPS", Https), ("TCP", Tcp)] {
         let patch = json!({"spec": monitor_of(kind)});
         stage.patch("OpenStackCluster", "c1", patch).await;
         stage
-            .until("OpenStackCluster", "c1", |object| {
+            .until_object("OpenStackCluster", "c1", |object| {
                 object["status"]["observedGeneration"] == object["metadata"]["generation"]
                     && is(object, "Ready", "True")
             })
@@ -291,8 +287,7 @@ async fn where_ovn_is_the_clouds_default_events_say_what_it_cannot_do() {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let made = stage.until_ready("c1").await;
     let ranges = &made["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     assert_eq!(*ranges, Value::Null, "every address may connect");
@@ -321,8 +316,7 @@ async fn where_octavia_is_too_old_for_allowed_ranges_listeners_have_none_and_an_
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", change))
-        .await
-        .unwrap();
+        .await;
     let made = stage.until_ready("c1").await;
     let ranges = &made["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     assert_eq!(*ranges, Value::Null, "every address may connect");
@@ -345,8 +339,7 @@ async fn a_provider_and_a_flavor_that_the_cloud_does_not_have_are_its_defaults()
         stage
             .cluster_api
             .create_cluster(cluster, stage.cluster(cluster, change))
-            .await
-            .unwrap();
+            .await;
         stage.until_ready(cluster).await;
         let made = balancers(&stage, cluster).await;
         let made = made.first().unwrap();

@@ -1,4 +1,4 @@
-//! What CAPO leaves in OpenStack: created here by plain calls.
+//! The objects that CAPO leaves in OpenStack, created by plain calls.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ pub(super) fn bastion_machine() -> Value {
 }
 
 impl Capo {
-    /// A bastion with its group, from which every node lets SSH in.
+    /// Creates a bastion with its group, from which every node accepts SSH.
     pub(super) async fn bastion(
         &self,
         base: &str,

@@ -42,16 +42,11 @@ pub(super) async fn create(stage: &Environment, change: Value) {
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", all))
-        .await
-        .unwrap();
+        .await;
 }
 
 async fn provisioned(stage: &Environment) -> Value {
-    stage
-        .until("OpenStackCluster", "c1", |cluster| {
-            cluster["status"]["initialization"]["provisioned"] == true
-        })
-        .await
+    stage.until_provisioned("OpenStackCluster", "c1").await
 }
 
 pub(super) async fn machine(stage: &Environment, name: &str) {
@@ -60,21 +55,20 @@ pub(super) async fn machine(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_machine("c1", name, true, spec)
-        .await
-        .unwrap();
+        .await;
 }
 
 /// Waits until the node of a machine has joined, and our hook is on the Machine.
 pub(super) async fn joined(stage: &Environment, name: &str) {
     stage
-        .until("Machine", name, |machine| {
+        .until_object("Machine", name, |machine| {
             !machine["status"]["nodeRef"].is_null()
                 && machine["metadata"]["annotations"][HOOK].is_string()
         })
         .await;
 }
 
-/// What is in the network of this kind.
+/// The objects of this kind in Neutron.
 fn of_kind(stage: &Environment, kind: &str) -> Vec<Value> {
     let cloud = stage.cloud.control().dump();
     cloud["network"][kind].as_array().unwrap().clone()
@@ -101,7 +95,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
         of_kind(&stage, "floatingips")[0]["floating_ip_address"]
     );
     let waits = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "APIEndpointReady", "False")
         })
         .await;
@@ -115,7 +109,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
     assert_eq!(carrier(&stage), "cp-0-0");
     joined(&stage, "cp-0").await;
     stage
-        .until("OpenStackMachine", "cp-0", |machine| {
+        .until_object("OpenStackMachine", "cp-0", |machine| {
             is(machine, "APIServerIngressReady", "True")
         })
         .await;
@@ -132,7 +126,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
     joined(&stage, "cp-1").await;
     assert_eq!(carrier(&stage), "cp-0-0", "a machine that stays keeps it");
     let mark = stage.cloud.control().last_call();
-    stage.cluster_api.delete("Machine", "cp-0").await.unwrap();
+    stage.cluster_api.delete("Machine", "cp-0").await;
     until("the floating IP is on the other machine", async || {
         (carrier(&stage) == "cp-1-0").then_some(())
     })
@@ -146,9 +140,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
     let authority = json!({"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "c1-ca", "namespace": stage.namespace}, "stringData": {"tls.crt": "a certificate"}});
     apply(&stage.admin, &[authority]).await.unwrap();
-    stage
-        .until("OpenStackMachine", "cp-0", Value::is_null)
-        .await;
+    stage.until_gone("OpenStackMachine", "cp-0").await;
     assert_eq!(carrier(&stage), "cp-1-0");
     let writes = stage.writes_since(mark);
     let order: Vec<&str> = writes
@@ -158,10 +150,10 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
         .collect();
     assert_eq!(order, ["floating_ip_update", "server_delete"]);
 
-    // Nothing can take it from the last one, so that one stays.
-    stage.cluster_api.delete("Machine", "cp-1").await.unwrap();
+    // No other machine could get the floating IP of the last one, so the last machine is held.
+    stage.cluster_api.delete("Machine", "cp-1").await;
     let held = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             status_and_reason(cluster, "APIEndpointReady") == ("False", "FloatingIPError")
         })
         .await;
@@ -170,7 +162,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
     let kept = stage.get("Machine", "cp-1").await;
     assert!(kept["metadata"]["annotations"][HOOK].is_string());
 
-    // The way out is the deletion of the whole.
+    // The deletion of the whole cluster ends the hold.
     stage.delete("c1").await;
     assert_eq!(of_kind(&stage, "floatingips"), Vec::<Value>::new());
 }
@@ -178,7 +170,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_the_user_looks_after_is_left_alone() {
     let stage = start("floating-given").await;
-    // Such as an address of kube-vip.
+    // The user provides the endpoint, such as an address of kube-vip.
     create(
         &stage,
         json!({"controlPlaneEndpoint": {"host": "10.6.0.200", "port": 8443}}),
@@ -197,17 +189,11 @@ async fn an_endpoint_that_the_user_looks_after_is_left_alone() {
         "{opened:?}"
     );
     machine(&stage, "cp-0").await;
-    stage
-        .until("OpenStackMachine", "cp-0", |machine| {
-            machine["status"]["initialization"]["provisioned"] == true
-        })
-        .await;
+    stage.until_provisioned("OpenStackMachine", "cp-0").await;
     stage.until_ready("c1").await;
     assert_eq!(of_kind(&stage, "floatingips"), Vec::<Value>::new());
-    stage.cluster_api.delete("Machine", "cp-0").await.unwrap();
-    stage
-        .until("OpenStackMachine", "cp-0", Value::is_null)
-        .await;
+    stage.cluster_api.delete("Machine", "cp-0").await;
+    stage.until_gone("OpenStackMachine", "cp-0").await;
     stage.delete("c1").await;
 }
 
@@ -231,7 +217,7 @@ async fn a_floating_ip_on_a_port_of_kube_vip_stays_there() {
     create(&stage, json!({"controlPlaneEndpoint": endpoint})).await;
     let made = provisioned(&stage).await;
 
-    // A manager that runs may not look at a floating IP that it knows for minutes.
+    // A running manager may not read a floating IP that it knows for minutes, so it is restarted.
     stage.stop().await;
     let network = made["status"]["network"]["id"].as_str().unwrap();
     let new = NewPort {
@@ -247,18 +233,12 @@ async fn a_floating_ip_on_a_port_of_kube_vip_stays_there() {
     let mark = stage.cloud.control().last_call();
     stage.start().await;
     machine(&stage, "cp-0").await;
-    stage
-        .until("OpenStackMachine", "cp-0", |machine| {
-            machine["status"]["initialization"]["provisioned"] == true
-        })
-        .await;
+    stage.until_provisioned("OpenStackMachine", "cp-0").await;
     stage.one_more_pass("c1").await;
     stage.until_ready("c1").await;
-    // Nor is a machine held until the floating IP is elsewhere.
-    stage.cluster_api.delete("Machine", "cp-0").await.unwrap();
-    stage
-        .until("OpenStackMachine", "cp-0", Value::is_null)
-        .await;
+    // A machine is also not held until the floating IP has moved.
+    stage.cluster_api.delete("Machine", "cp-0").await;
+    stage.until_gone("OpenStackMachine", "cp-0").await;
     let writes = stage.writes_since(mark);
     assert!(
         !writes.contains(&"floating_ip_update".to_owned()),
@@ -299,7 +279,7 @@ async fn a_floating_ip_that_the_user_brought_is_put_on_a_machine_and_stays_when_
         .delete("c1", &kube::api::DeleteParams::default())
         .await
         .unwrap();
-    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    stage.until_gone("OpenStackCluster", "c1").await;
     assert_eq!(carrier(&stage), Value::Null, "it is free, and still there");
 }
 
@@ -353,6 +333,6 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_of_the_machine() {
         .delete("c1", &kube::api::DeleteParams::default())
         .await
         .unwrap();
-    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    stage.until_gone("OpenStackCluster", "c1").await;
     assert_eq!(of_kind(&stage, "floatingips").len(), 3, "they stay");
 }

@@ -229,7 +229,7 @@ async fn a_real_kube_apiserver_judges_objects_as_the_table_says() {
     every_field_is_kept(&client).await;
 }
 
-/// Reads new objects in every version, because a tool must not take one for done, whichever version it reads.
+/// Reads new objects in every version, because a tool must not take a new object for done in any version.
 async fn no_fresh_object_is_done(client: &Client) {
     let mut fresh = Vec::new();
     for (kind, versions) in KINDS {
@@ -277,7 +277,7 @@ async fn no_fresh_object_is_done(client: &Client) {
     }
 }
 
-/// Takes away what admission does not let stand beside other fields, something else in each object.
+/// Removes the fields that admission refuses beside other fields. They differ from object to object.
 fn make_admissible(full: &mut full::Full) {
     if full.kind == "OpenStackMachineTemplate" {
         let machine = full.object.pointer_mut("/spec/template/spec").unwrap();
@@ -289,7 +289,7 @@ fn make_admissible(full: &mut full::Full) {
     leave_one(&mut full.object["spec"], remotes[choice]);
 }
 
-/// A rule of a security group keeps one other side; an unguarded port has no groups.
+/// Keeps one remote side of each security group rule, and removes the groups of a port without port security.
 fn leave_one(value: &mut Value, remote: &str) {
     if let Some(fields) = value.as_object_mut() {
         let is_port = fields.contains_key("fixedIPs");
@@ -345,7 +345,7 @@ async fn every_field_is_kept(client: &Client) {
             .await
             .unwrap();
         if full.version == "v1beta1" {
-            // Computed, where there is one.
+            // This field is computed from the conditions, in the kinds that have it.
             let ready = written.data["status"]
                 .as_object_mut()
                 .unwrap()

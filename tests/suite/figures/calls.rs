@@ -1,4 +1,4 @@
-//! What a cloud was asked, counted.
+//! Counts of the calls to a cloud.
 
 use fake_cloud::{Call, Control, Service};
 
@@ -9,7 +9,7 @@ pub(crate) fn octavia(cloud: &Control, since: u64) -> Vec<Call> {
     calls
 }
 
-/// What the calls were, for messages.
+/// The labels of the calls, for messages.
 pub(crate) fn labels(calls: &[Call]) -> Vec<(f64, &str, Option<u16>)> {
     calls
         .iter()

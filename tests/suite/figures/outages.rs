@@ -1,7 +1,8 @@
-//! Octavia out of order, in four ways at once on four clouds under one manager: few calls, few writes, soon back.
+//! Octavia fails in four ways at once, on four clouds under one manager: there are few calls and few writes, and the service is
+//! used again soon after the outage.
 //!
-//! The outage is shortened; `CAPO_RS_OUTAGE_SECONDS=120` (as `make deep` does) gives it its full length and times
-//! what was promised in seconds, which beside other tests says more about the machine.
+//! The outage is shortened; `CAPO_RS_OUTAGE_SECONDS=120` (as `make deep` does) gives it its full length and also checks the
+//! promises in seconds, which beside other tests would depend on the machine.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use fake_cloud::{
     CallMatch, Command, Control, Durations, FakeCloud, Fault, Hold, Options, Provisioning, Service,
 };
 use futures::future::join_all;
-use test_support::waiting::{PATIENCE, until_true};
+use test_support::waiting::until_true;
 
 use super::{
     calls::{labels, octavia},
@@ -25,7 +26,7 @@ const RETRY_AFTER: u64 = 5;
 /// Most status writes to one object.
 const WRITES: u32 = 5;
 
-/// The ways.
+/// The ways in which Octavia fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Reset,
@@ -98,7 +99,7 @@ struct Promise {
     outage: Duration,
     /// Calls to Octavia meanwhile.
     calls: usize,
-    /// How long Octavia may go on being away for its clients after it came back.
+    /// How long after its return Octavia may still be unused by its clients.
     back: Duration,
     /// How long the manager may take to stop.
     stop: Duration,
@@ -107,10 +108,10 @@ struct Promise {
 fn promise() -> Promise {
     let asked = std::env::var("CAPO_RS_OUTAGE_SECONDS").ok();
     let seconds = asked.and_then(|text| text.parse().ok());
-    // A call that hangs is not waited for, even on a busy machine.
+    // Even on a busy machine the manager stops before a hanging call ends.
     let (back, stop) = if seconds.is_some() { (10, 3) } else { (30, 10) };
     let seconds = seconds.unwrap_or(20_u32);
-    // 40 in two minutes; the first failures follow each other faster.
+    // 40 calls are promised for two minutes. The first failures follow each other faster than later ones.
     let calls = usize::try_from(seconds).unwrap_or(usize::MAX) / 3;
     Promise {
         outage: Duration::from_secs(seconds.into()),
@@ -153,9 +154,15 @@ async fn an_outage_of_octavia_costs_little_and_ends_with_it() {
 /// A cluster with a machine that was admitted, and one whose member is looked at every few seconds.
 async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
     scene.cluster(way.plan()).await;
-    scene.provisioned("OpenStackCluster", way.name()).await;
+    scene
+        .cluster_api
+        .until_provisioned("OpenStackCluster", way.name())
+        .await;
     scene.machine(way.plan(), &way.machine(0)).await;
-    scene.provisioned("OpenStackMachine", &way.machine(0)).await;
+    scene
+        .cluster_api
+        .until_provisioned("OpenStackMachine", &way.machine(0))
+        .await;
     cloud
         .control()
         .command(Command::Hold(Hold {
@@ -173,9 +180,8 @@ async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
     };
     scene
         .cluster_api
-        .wait_for("OpenStackMachine", &way.machine(1), PATIENCE, pending)
-        .await
-        .unwrap();
+        .until_object("OpenStackMachine", &way.machine(1), pending)
+        .await;
 }
 
 /// The outage. The member turns ACTIVE at its beginning, and the manager can't see that before its end.
@@ -200,7 +206,7 @@ async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
         written.values().all(|count| *count <= WRITES),
         "{way:?}: {written:?}"
     );
-    // By the cloud's clock: what Kubernetes makes of an answer takes its time on a busy machine.
+    // The times are those of the cloud's clock, because writes to Kubernetes are delayed on a busy machine.
     let over = (began + promise.outage).as_secs_f64();
     let served = || {
         let calls = octavia(control, since).into_iter();
@@ -215,7 +221,10 @@ async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
     let most = (way.aftermath() + promise.back).as_secs_f64();
     let calls = octavia(control, since);
     assert!(back <= most, "{way:?}: {back} s: {:?}", labels(&calls));
-    scene.provisioned("OpenStackMachine", &way.machine(1)).await;
+    scene
+        .cluster_api
+        .until_provisioned("OpenStackMachine", &way.machine(1))
+        .await;
 }
 
 /// What was written to the objects of one cluster.

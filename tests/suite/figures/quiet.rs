@@ -1,4 +1,4 @@
-//! What load balancers cost while nothing is wrong, and that a hung one costs the others nothing.
+//! The cost of load balancers while nothing is wrong, and that one that hangs does not affect the others.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const THREE: Plan<'static> = plan("three", "ovn", &[8132, 9345]);
 const HUNG: Plan<'static> = plan("hung", "amphora", &[]);
 /// Seconds that the creation of a member takes.
 const CREATION: f64 = 5.0;
-/// Passes without a slow read in between: every sixth also looks at what the status tree lacks.
+/// The number of passes between two slow reads: every sixth pass also reads what the status tree does not have.
 const PASSES: usize = 5;
 
 const fn plan<'a>(name: &'a str, provider: &'a str, additional_ports: &'a [u16]) -> Plan<'a> {
@@ -41,7 +41,7 @@ async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_b
     .unwrap();
     let control = cloud.control();
     let mut scene = Scene::set().await;
-    // One worker: if a pass waited for Octavia, nothing else would happen.
+    // There is only one worker, so a pass that waited for Octavia would stop everything else.
     let one_worker = [
         "--openstackcluster-concurrency=1",
         "--openstackmachine-concurrency=1",
@@ -67,12 +67,17 @@ async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_b
     }
 }
 
-/// Three machines each for one and for three ports, and one where nothing more will come.
+/// Creates a cluster with one port and a cluster with three ports, each with three machines, and a cluster with one machine whose
+/// load balancer will hang.
 async fn settled_control_planes(scene: &Scene) {
     for plan in [ONE, THREE, HUNG] {
         scene.cluster(plan).await;
     }
-    let provisioned = |plan: Plan<'static>| scene.provisioned("OpenStackCluster", plan.name);
+    let provisioned = |plan: Plan<'static>| {
+        scene
+            .cluster_api
+            .until_provisioned("OpenStackCluster", plan.name)
+    };
     join_all([ONE, THREE, HUNG].map(provisioned)).await;
     let mut names = vec![format!("{}-cp-0", HUNG.name)];
     scene.machine(HUNG, "hung-cp-0").await;
@@ -83,11 +88,11 @@ async fn settled_control_planes(scene: &Scene) {
             names.push(name);
         }
     }
-    join_all(
-        names
-            .iter()
-            .map(|name| scene.provisioned("OpenStackMachine", name)),
-    )
+    join_all(names.iter().map(|name| {
+        scene
+            .cluster_api
+            .until_provisioned("OpenStackMachine", name)
+    }))
     .await;
 }
 
@@ -129,14 +134,18 @@ async fn adding_a_member_beside_a_hung_load_balancer(scene: &Scene, control: &Co
     })
     .await;
     scene.machine(ONE, "one-cp-3").await;
-    scene.provisioned("OpenStackMachine", "one-cp-3").await;
+    scene
+        .cluster_api
+        .until_provisioned("OpenStackMachine", "one-cp-3")
+        .await;
     let mut calls = octavia(control, since);
     let before = calls.len();
     calls.retain(|call| !is_hung(call));
     assert!(calls.len() < before);
     let is_creation = |call: &&Call| call.label == "loadbalancer_member_create";
     let created = calls.iter().find(is_creation).unwrap().at;
-    // Those until it was made; one more sees that. What follows is no part of the machine's admission.
+    // These are the calls until the member was created. One more call reads the result. Later calls are not part of the machine's
+    // admission.
     let waiting = calls.iter().filter(|call| call.at < created + CREATION);
     assert!(waiting.count() < 5, "{:?}", labels(&calls));
     control.command(Command::Clear("all".to_owned())).unwrap();
@@ -161,7 +170,7 @@ async fn a_pass_costs_one_call(control: &Control, plan: Plan<'_>) {
     let passes = || {
         let calls = calls();
         let mut runs = calls.split(|call| !is_tree(call));
-        // What comes last may not be complete.
+        // The last run of calls may not be complete.
         runs.next_back();
         runs.find(|run| run.len() >= PASSES).map(<[Call]>::to_vec)
     };
@@ -171,7 +180,7 @@ async fn a_pass_costs_one_call(control: &Control, plan: Plan<'_>) {
     .await;
     let passes = passes().unwrap_or_default();
     assert!(passes.len() >= PASSES, "{:?}", labels(&calls()));
-    // Each was a pass of its own: a second of waiting, a fifth more or less, lies between any two.
+    // Each call belongs to a pass of its own: between two passes the worker waits for a second, a fifth more or less.
     for pair in passes.windows(2) {
         if let [earlier, later] = pair {
             assert!(later.at - earlier.at >= 0.6, "{:?}", labels(&passes));

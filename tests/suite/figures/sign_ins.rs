@@ -1,4 +1,4 @@
-//! How often a credential is shown to Keystone.
+//! The number of sign-ins with one credential.
 
 use fake_cloud::{Durations, FakeCloud, Options};
 use test_support::waiting::until_true;
@@ -22,7 +22,7 @@ async fn twenty_clusters_sign_in_once_at_a_cold_start() {
         calls.iter().filter(|call| call.label == label).count()
     };
     let mut scene = Scene::set().await;
-    // Its webhooks are needed to make the objects; without credentials that is all it can do.
+    // The manager's webhooks are needed to create the objects. Without credentials it does nothing else.
     scene.start(&[]).await;
     for index in 0..CLUSTERS {
         scene

@@ -1,4 +1,4 @@
-//! How often objects changed, as a watch tells it.
+//! Counts of the changes of objects, from a watch.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,7 +36,7 @@ impl Writes {
             .map(|kind| {
                 let (objects, counts) = (api(client, NAMESPACE, kind), counts.clone());
                 tokio::spawn(async move {
-                    // A watch ends after less than five minutes: longer than any test here counts.
+                    // A watch ends after somewhat less than five minutes, and no test here counts for longer.
                     let events = objects.watch(&WatchParams::default(), "0").await.unwrap();
                     pin_mut!(events);
                     while let Some(event) = events.next().await {
@@ -53,7 +53,7 @@ impl Writes {
         Self { counts, watches }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub(super) fn so_far(&self) -> Counts {
         self.counts.lock().clone()
     }

@@ -1,4 +1,5 @@
-//! Credentials that suddenly lead to another project, and a cluster object that vanishes.
+//! Credentials that lead to another project from one moment to the next, and an object of a cluster that is removed without a
+//! deletion.
 
 use std::time::{Duration, Instant};
 
@@ -68,19 +69,19 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
     credentials(&stage, "other").await;
     stage.one_more_pass("c1").await;
     let held = stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             let (status, _, message) = sign_in(cluster);
             status == "False" && message.contains("nothing is created, deleted or released")
         })
         .await;
     assert!(is_provisioned(&held));
     // The Machine is deleted, and a new process, which remembers nothing, judges its release.
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     stage.stop().await;
     stage.start().await;
     stage.one_more_pass("c1").await;
     stage
-        .until("OpenStackMachine", "m0", |machine| {
+        .until_object("OpenStackMachine", "m0", |machine| {
             gate(machine).0 != "True"
         })
         .await;
@@ -92,12 +93,12 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
     assert_eq!(stage.writes_since(before), Vec::<String>::new());
     assert_ne!(gate(&stage.get("OpenStackMachine", "m0").await).0, "True");
 
-    // The cluster's own credentials are back: the release ends, and nothing was lost.
+    // After the cluster's own credentials are restored, the release ends, and nothing was lost.
     credentials(&stage, "demo").await;
     stage.one_more_pass("c1").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             sign_in(cluster).0 == "True" && gate(cluster).0 == "True"
         })
         .await;
@@ -139,16 +140,16 @@ async fn a_load_balancer_of_the_same_name_does_not_make_another_project_the_clus
         let (status, _, message) = sign_in(cluster);
         let has_failed =
             status == "False" && message.contains("nothing is created, deleted or released");
-        // What an earlier process saw is known no more.
+        // The new process does not know what an earlier one has seen.
         has_failed && gate(cluster).0 == "Unknown"
     };
-    stage.until("OpenStackCluster", "c1", held).await;
+    stage.until_object("OpenStackCluster", "c1", held).await;
     assert_eq!(stage.writes_since(before), Vec::<String>::new());
-    // An operator can say which project is the cluster's.
+    // An operator can name the project of the cluster.
     credentials(&stage, "demo").await;
     annotate(&stage, "OpenStackCluster", "c1", json!({PROJECT: own})).await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             sign_in(cluster).0 == "True" && gate(cluster).0 == "True"
         })
         .await;
@@ -163,21 +164,20 @@ async fn a_server_that_is_not_found_in_another_project_is_not_left_behind() {
     stage
         .cluster_api
         .create_machine("c1", "w0", false, machine_spec())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w0", is_provisioned).await;
+        .await;
+    stage.until_provisioned("OpenStackMachine", "w0").await;
     second_project(&stage);
     credentials(&stage, "other").await;
-    stage.cluster_api.delete("Machine", "w0").await.unwrap();
+    stage.cluster_api.delete("Machine", "w0").await;
     stage
-        .until("OpenStackServer", "w0", |server| {
+        .until_object("OpenStackServer", "w0", |server| {
             let (_, _, message) = condition(server, "InstanceReady").unwrap_or_default();
             message.contains("another project than the cluster's")
         })
         .await;
     assert!(!stage.leftovers("w0").is_empty());
     credentials(&stage, "demo").await;
-    stage.until("Machine", "w0", Value::is_null).await;
+    stage.until_gone("Machine", "w0").await;
     assert_eq!(stage.leftovers("w0"), Vec::<String>::new());
 }
 
@@ -202,11 +202,10 @@ async fn a_machine_with_credentials_of_its_own_is_deleted_in_its_own_project() {
     stage
         .cluster_api
         .create_machine("c1", "w0", false, spec)
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w0", is_provisioned).await;
-    stage.cluster_api.delete("Machine", "w0").await.unwrap();
-    stage.until("Machine", "w0", Value::is_null).await;
+        .await;
+    stage.until_provisioned("OpenStackMachine", "w0").await;
+    stage.cluster_api.delete("Machine", "w0").await;
+    stage.until_gone("Machine", "w0").await;
     assert_eq!(stage.leftovers("w0"), Vec::<String>::new());
 }
 
@@ -222,20 +221,19 @@ async fn servers_of_a_deleted_cluster_are_not_left_behind_after_a_restart() {
     stage
         .cluster_api
         .create_machine("c1", "w0", false, machine_spec())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w0", is_provisioned).await;
+        .await;
+    stage.until_provisioned("OpenStackMachine", "w0").await;
     second_project(&stage);
     stage.stop().await;
     credentials(&stage, "other").await;
     for kind in ["OpenStackCluster", "Cluster"] {
-        stage.cluster_api.delete(kind, "c1").await.unwrap();
+        stage.cluster_api.delete(kind, "c1").await;
     }
     stage.wipe_status("OpenStackCluster", "c1").await;
     stage.start().await;
     for name in ["m0", "w0"] {
         stage
-            .until("OpenStackServer", name, |server| {
+            .until_object("OpenStackServer", name, |server| {
                 let (_, _, message) = condition(server, "InstanceReady").unwrap_or_default();
                 message.contains("another project than the cluster's")
             })
@@ -243,18 +241,18 @@ async fn servers_of_a_deleted_cluster_are_not_left_behind_after_a_restart() {
         assert!(!stage.leftovers(name).is_empty());
     }
     credentials(&stage, "demo").await;
-    stage.until("Cluster", "c1", Value::is_null).await;
+    stage.until_gone("Cluster", "c1").await;
     for text in ["m0", "w0", "restarted-elsewhere-c1"] {
         assert_eq!(stage.leftovers(text), Vec::<String>::new(), "{text}");
     }
 }
 
-/// A cluster without Machines, whose status is lost too: nothing but the annotation tells where its objects are.
+/// A cluster without Machines, whose status is lost too: only the annotation tells in which project its objects are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_without_machines_is_neither_made_again_nor_left_behind_in_another_project() {
     let mut stage = Environment::in_namespace("empty-elsewhere").start().await;
     let spec = stage.cluster("c1", json!({}));
-    stage.cluster_api.create_cluster("c1", spec).await.unwrap();
+    stage.cluster_api.create_cluster("c1", spec).await;
     stage.until_ready("c1").await;
     second_project(&stage);
     let before = stage.cloud.control().last_call();
@@ -264,22 +262,22 @@ async fn a_cluster_without_machines_is_neither_made_again_nor_left_behind_in_ano
     };
     credentials(&stage, "other").await;
     stage.one_more_pass("c1").await;
-    stage.until("OpenStackCluster", "c1", held).await;
+    stage.until_object("OpenStackCluster", "c1", held).await;
 
     stage.stop().await;
     stage.wipe_status("OpenStackCluster", "c1").await;
     stage.start().await;
-    stage.until("OpenStackCluster", "c1", held).await;
-    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage.until_object("OpenStackCluster", "c1", held).await;
+    stage.cluster_api.delete("Cluster", "c1").await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             let (_, reason, message) = condition(cluster, "Ready").unwrap_or_default();
             reason == "Deleting" && message.contains("belong to project other")
         })
         .await;
     assert_eq!(stage.writes_since(before), Vec::<String>::new());
     credentials(&stage, "demo").await;
-    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    stage.until_gone("OpenStackCluster", "c1").await;
     assert_eq!(stage.leftovers("empty-elsewhere-c1"), Vec::<String>::new());
 }
 
@@ -296,15 +294,14 @@ async fn a_server_that_is_absent_in_another_project_is_not_gone() {
     stage
         .cluster_api
         .create_machine("c1", "m0", true, spec)
-        .await
-        .unwrap();
+        .await;
     has_joined(&stage, "m0").await;
     until_enabled(&stage, "m0").await;
     second_project(&stage);
     let before = stage.cloud.control().last_call();
     credentials_in(&stage, "own-config", "other").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    // For how long reads have not found the server.
+    stage.cluster_api.delete("Machine", "m0").await;
+    // The time for which reads have not found the server.
     let absent_for = || {
         let calls = stage.cloud.control().calls_since(before).into_iter();
         let is_absent = |call: &Call| call.label == "server_get" && call.status == Some(404);
@@ -333,7 +330,7 @@ async fn a_cluster_object_that_vanishes_ends_its_worker() {
     let stage = Environment::in_namespace("cluster-vanished").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     create(&stage, "m0").await;
-    stage.until("OpenStackMachine", "m0", is_provisioned).await;
+    stage.until_provisioned("OpenStackMachine", "m0").await;
     let shown = || {
         let page = stage.metrics();
         let of_cluster = |line: &&str| line.contains(r#"cluster_name="c1""#);
@@ -343,7 +340,7 @@ async fn a_cluster_object_that_vanishes_ends_its_worker() {
     let paused = json!({"spec": {"paused": true}});
     stage.patch("Cluster", "c1", paused).await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "Paused").is_some_and(|(status, ..)| status == "True")
         })
         .await;
@@ -358,8 +355,8 @@ async fn a_cluster_object_that_vanishes_ends_its_worker() {
         .delete("c1", &DeleteParams::default())
         .await
         .unwrap();
-    stage.until("OpenStackCluster", "c1", Value::is_null).await;
-    // Two steady reads would fit into this time.
+    stage.until_gone("OpenStackCluster", "c1").await;
+    // This time is long enough for two reads of a settled load balancer.
     until("the load balancer is not read any more", async || {
         let since = stage.cloud.control().last_call();
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -371,7 +368,7 @@ async fn a_cluster_object_that_vanishes_ends_its_worker() {
     })
     .await;
     assert_eq!(shown(), 0, "{}", stage.metrics());
-    // A pass over the machine hands it over once more, which starts nothing.
+    // A pass over the machine hands it to the tracker again, which starts no worker.
     annotate(&stage, "OpenStackMachine", "m0", json!({"test/pass": "1"})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(shown(), 0, "{}", stage.metrics());

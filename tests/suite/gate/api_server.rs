@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::env::Authority;
 
-/// Listens until it is dropped; then its port is closed, as that of an API server that died.
+/// Listens until it is dropped. Then its port is closed, like that of an API server that has died.
 pub(crate) struct ApiServer {
     status: Arc<Mutex<u16>>,
     _task: AbortOnDropHandle<()>,
@@ -58,7 +58,7 @@ impl ApiServer {
         }
     }
 
-    /// Answers this from now on.
+    /// Sets the status of all answers from now on.
     pub(crate) fn answer(&self, status: u16) {
         *self.status.lock() = status;
     }

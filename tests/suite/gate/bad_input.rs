@@ -14,8 +14,8 @@ async fn a_hook_is_ours_by_its_key_and_put_back_while_nothing_is_deleted() {
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     annotate(&stage, "Machine", "m0", json!({PRE_TERMINATE: null})).await;
-    stage.until("Machine", "m0", is_hooked).await;
-    // Its value is edited: it holds all the same, and goes when it may.
+    stage.until_object("Machine", "m0", is_hooked).await;
+    // A user edits the value of the hook. The hook still holds the Machine, and is removed when the gate opens.
     annotate(
         &stage,
         "Machine",
@@ -23,11 +23,11 @@ async fn a_hook_is_ours_by_its_key_and_put_back_while_nothing_is_deleted() {
         json!({PRE_TERMINATE: "\u{1f3a3} {not ours}"}),
     )
     .await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
     create(&stage, "m1").await;
     has_joined(&stage, "m1").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn a_control_plane_machine_without_its_label_is_known_by_its_owner() {
     stage.patch("OpenStackMachine", "m0", bare).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert!(is_hooked(&stage.get("Machine", "m0").await));
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
 }
 
@@ -85,7 +85,7 @@ async fn a_machine_without_an_owner_says_whom_it_waits_for() {
         ),
     ] {
         stage
-            .until("OpenStackMachine", name, |machine| {
+            .until_object("OpenStackMachine", name, |machine| {
                 crate::env::cluster_api::condition(machine, "InstanceReady").is_some_and(
                     |(_, reason, message)| reason == "WaitingForOwner" && message.contains(words),
                 )
@@ -101,7 +101,8 @@ async fn a_member_left_at_an_old_address_is_replaced_and_a_foreign_one_is_left_a
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
 
-    // Our name at another address: a machine has it that exists, and its own member comes beside it before it goes.
+    // A member with our name has another address. The machine with this name exists, so its own member is created before the
+    // foreign one is removed.
     let ours = format!("{}-6443-m1", balancer_name(&stage));
     let far = stranger(&stage, &ours, "10.6.0.250".parse().unwrap()).await;
     create(&stage, "m1").await;
@@ -116,7 +117,7 @@ async fn a_member_left_at_an_old_address_is_replaced_and_a_foreign_one_is_left_a
     .await;
     assert!(member(&stage, "m1").await.is_some());
 
-    // Our address under another name: of the addresses that come next, one will be m2's.
+    // Members with other names have the addresses that the cloud gives next, so one of them has the address of m2.
     let last = address(&stage, "m1").await;
     let std::net::IpAddr::V4(last) = last else {
         panic!("{last}")
@@ -156,7 +157,7 @@ async fn a_member_left_at_an_old_address_is_replaced_and_a_foreign_one_is_left_a
         "{left:?}"
     );
     stage
-        .until("OpenStackMachine", "m2", |machine| {
+        .until_object("OpenStackMachine", "m2", |machine| {
             is(machine, "Ready", "True")
         })
         .await;
@@ -167,15 +168,11 @@ async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
     let stage = Environment::in_namespace("hook-orphan").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
-    // A user removes the finalizer: the last member that serves stays, the hook stays too, and an event reports it.
+    // A user removes the finalizer. The last member that serves and the hook stay, and an event reports this.
     strip(&stage, "m0").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     // The garbage collector deletes the server's object with its owner. The server runs the last API server, so it stays.
-    stage
-        .cluster_api
-        .delete("OpenStackServer", "m0")
-        .await
-        .unwrap();
+    stage.cluster_api.delete("OpenStackServer", "m0").await;
     until_warned(
         &stage,
         "Machine",
@@ -189,27 +186,23 @@ async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
     assert!(member(&stage, "m0").await.is_some());
     assert!(is_hooked(&stage.get("Machine", "m0").await));
     stage
-        .until("OpenStackServer", "m0", |server| {
+        .until_object("OpenStackServer", "m0", |server| {
             server.to_string().contains(
                 "the deletion hooks on Machine m0 still protect its load balancer members",
             )
         })
         .await;
-    // Another one serves: the member is removed, and with it goes the hook, and the server.
+    // As soon as another machine serves, the member, the hook and the server are removed.
     create(&stage, "m1").await;
     has_joined(&stage, "m1").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
     assert!(member(&stage, "m0").await.is_none());
-    stage.until("OpenStackServer", "m0", Value::is_null).await;
+    stage.until_gone("OpenStackServer", "m0").await;
 }
 
 async fn strip(stage: &Environment, name: &str) {
-    stage
-        .cluster_api
-        .delete("OpenStackMachine", name)
-        .await
-        .unwrap();
+    stage.cluster_api.delete("OpenStackMachine", name).await;
     let bare = json!({"metadata": {"finalizers": null}});
     stage.patch("OpenStackMachine", name, bare).await;
-    stage.until("OpenStackMachine", name, Value::is_null).await;
+    stage.until_gone("OpenStackMachine", name).await;
 }

@@ -1,10 +1,10 @@
-//! The endpoint in each of its kinds: the proof of a release goes to where clients go.
+//! The kinds of endpoints: the requests of a release's proof go to the endpoint that clients use.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::scene::{create, has_joined, is_provisioned};
+use super::scene::{create, has_joined};
 use test_support::env::Environment;
 
 /// A kind of endpoint.
@@ -45,11 +45,11 @@ async fn the_proof_goes_to_the_endpoint_be_it_a_floating_ip_a_plain_vip_or_a_nam
             host: |_| "api.example.com",
         },
     ];
-    // Each waits for the same times.
+    // The cases run side by side, because each of them mostly waits.
     futures::future::join_all(cases.map(replace_a_machine)).await;
 }
 
-/// Replaces a machine of a cluster with such an endpoint, and looks where the requests went.
+/// Replaces a machine of a cluster with such an endpoint, and checks where the requests of the proof went.
 async fn replace_a_machine(case: Case) {
     let stage = Environment::in_namespace(case.namespace).start().await;
     let mut change = json!({"apiServer": {"managedLoadBalancer": {
@@ -57,12 +57,8 @@ async fn replace_a_machine(case: Case) {
         "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}}});
     json_patch::merge(&mut change, &case.spec);
     let cluster = stage.cluster("c1", change);
-    stage
-        .cluster_api
-        .create_cluster("c1", cluster)
-        .await
-        .unwrap();
-    let made = stage.until("OpenStackCluster", "c1", is_provisioned).await;
+    stage.cluster_api.create_cluster("c1", cluster).await;
+    let made = stage.until_provisioned("OpenStackCluster", "c1").await;
     let host = (case.host)(&made["status"]);
     assert_eq!(
         made["spec"]["controlPlaneEndpoint"],
@@ -74,8 +70,8 @@ async fn replace_a_machine(case: Case) {
     }
     assert_eq!(stage.asked.endpoints(), BTreeSet::new());
 
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "m0").await;
+    stage.until_gone("Machine", "m0").await;
     let ports = ["6443", "8443"].map(|port| format!("{host}:{port}"));
     assert_eq!(stage.asked.endpoints(), BTreeSet::from(ports));
 }

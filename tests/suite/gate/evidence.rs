@@ -1,10 +1,9 @@
-//! What counts as serving where no health monitor can tell, and what does not.
+//! What counts as evidence that a member serves if no health monitor tells, and what does not.
 
 use std::net::IpAddr;
 
 use capo_gate::event::ProbeOutcome;
 use capo_rs::tracker::prober::{Prober as _, TlsProber};
-use serde_json::Value;
 
 use super::{
     api_server::ApiServer,
@@ -56,11 +55,11 @@ async fn only_200_is_evidence_for_and_only_server_errors_and_other_certificates_
         server.answer(status);
         assert_eq!(probe(port, &authority).await, outcome, "{status}");
     }
-    // Under the cluster's authority, but neither for the address nor for the Service: says nothing.
+    // A certificate of the cluster's authority that is neither for the address nor for the Service proves nothing.
     let port = free_port().unwrap();
     let _other = ApiServer::listen((LOCAL, port), &authority, &["kubelet"], 200).await;
     assert_eq!(probe(port, &authority).await, ProbeOutcome::Answered);
-    // No authority, no evidence.
+    // Without an authority there is no evidence.
     let nothing = TlsProber::new()
         .probe(LOCAL, port, "no certificate".into())
         .await;
@@ -72,12 +71,12 @@ async fn without_a_monitor_what_cluster_api_finds_wrong_holds_and_nothing_else_d
     let (stage, _authority, _m0) = first_up("evidence", "127.91.0.0/24").await;
     join(&stage, &["m1"]).await;
     stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             gate(machine).0 == "True"
         })
         .await;
     pod_health(&stage, "m1", "False").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(
         &stage,
         "m0",
@@ -90,5 +89,5 @@ async fn without_a_monitor_what_cluster_api_finds_wrong_holds_and_nothing_else_d
     let foreign = Authority::new("another authority").unwrap();
     let _stranger = ApiServer::listen((own, 6443), &foreign, &["kubernetes"], 200).await;
     pod_health(&stage, "m1", "Unknown").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }

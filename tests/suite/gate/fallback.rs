@@ -1,4 +1,4 @@
-//! Octavia does not give the status tree of a load balancer: lists show the same.
+//! If Octavia does not give the status tree of a load balancer, lists are read instead.
 
 use serde_json::{Value, json};
 
@@ -33,27 +33,27 @@ async fn where_the_status_tree_is_denied_or_absent_lists_lead_to_the_same_verdic
         until_held(&stage, "m1", "MemberError", &["port 6443"]).await;
         stage.command(json!({"remove_fault": locked}));
         stage
-            .until("OpenStackMachine", "m1", |machine| {
+            .until_object("OpenStackMachine", "m1", |machine| {
                 is_provisioned(machine) && gate(machine).1 == "MembersActive"
             })
             .await;
-        // A release ends, with the member first.
-        stage.cluster_api.delete("Machine", "m0").await.unwrap();
-        stage.until("Machine", "m0", Value::is_null).await;
+        // A release ends: the member is removed first, and then the machine.
+        stage.cluster_api.delete("Machine", "m0").await;
+        stage.until_gone("Machine", "m0").await;
         assert_eq!(stage.leftovers("m0"), Vec::<String>::new(), "{status}");
         let settled = stage
-            .until("OpenStackCluster", "c1", |cluster| {
+            .until_object("OpenStackCluster", "c1", |cluster| {
                 gate(cluster).0 == "True"
             })
             .await;
-        // A list that is not found says nothing of the load balancer.
+        // A list that answers 404 does not show that the load balancer is absent.
         let missing = json!({"match": {"label": "loadbalancer_member_list"}, "status": 404});
         let missing = stage.command(json!({"fault": missing}))["id"].clone();
         create(&stage, "m2").await;
         until_held(&stage, "m2", "OpenStackUnavailable", &["404"]).await;
         stage.command(json!({"remove_fault": missing}));
-        stage.until("OpenStackMachine", "m2", is_provisioned).await;
-        // An absent load balancer is told apart from an absent tree.
+        stage.until_provisioned("OpenStackMachine", "m2").await;
+        // An absent load balancer is distinguished from an absent tree.
         let old = balancer(&settled).to_owned();
         let cloud = stage.openstack();
         let id = old.as_str().into();
@@ -62,7 +62,7 @@ async fn where_the_status_tree_is_denied_or_absent_lists_lead_to_the_same_verdic
         })
         .await;
         stage
-            .until("OpenStackCluster", "c1", |cluster| {
+            .until_object("OpenStackCluster", "c1", |cluster| {
                 !balancer(cluster).is_empty()
                     && balancer(cluster) != old
                     && gate(cluster).0 == "True"

@@ -1,4 +1,4 @@
-//! Many load balancers on one credential after a restart, and an Octavia that takes its time: every gate opens.
+//! Many load balancers share one credential after a restart, and Octavia answers slowly: every gate opens.
 
 use std::{
     collections::BTreeMap,
@@ -50,7 +50,7 @@ impl Fleet {
         }
     }
 
-    /// Waits for the last gate. There is time for more calls than each load balancer needs.
+    /// The wait for the last gate. It is long enough for more calls than each load balancer needs.
     pub(super) fn patience(self) -> Wait {
         let seconds = 60 * self.balancers / self.qps as usize;
         let seconds = u64::try_from(seconds).unwrap();
@@ -65,7 +65,7 @@ impl Fleet {
         }
     }
 
-    /// Checks when each gate opened, and returns what is shown of it.
+    /// Checks when each gate opened, and returns the figures to print.
     pub(super) fn check(self, opened: &[Duration], calls: usize) -> String {
         let mut times: Vec<f64> = opened.iter().map(Duration::as_secs_f64).collect();
         times.sort_by(f64::total_cmp);
@@ -79,11 +79,11 @@ impl Fleet {
     }
 }
 
-/// The slowest may take so many times as long as the one in the middle. Where all are served one after the other at an even
-/// pace, it is twice.
+/// The slowest gate may take this many times as long as the median. If all are served one after the other at an even pace, it
+/// takes twice as long.
 const STARVED: f64 = 3.0;
 
-/// Every machine whose member is found in a load balancer was handed over.
+/// A look-up that finds every machine, because every machine whose member is in a load balancer was handed over.
 pub(super) struct NoMachines;
 
 impl MachineLookup for NoMachines {
@@ -93,7 +93,7 @@ impl MachineLookup for NoMachines {
 }
 
 pub(super) fn client(fake: &FakeCloud, settings: ClientSettings) -> Cloud {
-    // Nothing else in these tests does that before.
+    // No other part of these tests installs the provider before this.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let yaml = ByteString(fake.clouds_yaml().into_bytes());
     let data = BTreeMap::from([("clouds.yaml".to_owned(), yaml)]);

@@ -1,4 +1,4 @@
-//! Many load balancers on one credential after a restart, and a machine of each is to go: every release ends.
+//! Many load balancers share one credential after a restart, and one machine of each is to be released: every release ends.
 //!
 //! One API server answers at the endpoint of all clusters of a test.
 
@@ -47,7 +47,7 @@ const MONITOR: MonitorNumbers = MonitorNumbers {
 };
 /// The machine that stays, and its address.
 const STAYS: (&str, u8) = ("m1", 11);
-/// The machine that is to go, and its address.
+/// The machine that is to be released, and its address.
 const GOES: (&str, u8) = ("m0", 10);
 
 /// One process that tracks the machines of all clusters.
@@ -122,7 +122,7 @@ impl Process {
     }
 }
 
-/// Whether the machine is released, on reads that are fresh.
+/// Whether the release gate of the machine is open and its reads are new enough to act on.
 fn may_go(findings: &Findings, cluster: &ObjectName) -> bool {
     let going = findings.machines.get(&name(cluster, GOES.0));
     going.is_some_and(|going| {

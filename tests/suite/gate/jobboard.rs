@@ -1,4 +1,5 @@
-//! amphorav2 may have a jobboard: an operation whose worker died is resumed by another one under an ACTIVE load balancer.
+//! With amphorav2 there may be a jobboard: another worker resumes an operation whose worker has died, while the load balancer is
+//! ACTIVE.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
     })
     .await;
     stage.command(json!({"release": "-m1"}));
-    stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    stage.until_provisioned("OpenStackMachine", "m1").await;
     let methods = |since| -> Vec<String> {
         let writes = member_writes(&stage, since);
         writes.into_iter().map(|call| call.method).collect()
@@ -54,7 +55,7 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
     let names_the_provider =
         |object: &Value| object.to_string().contains("provider profile amphorav2");
     stage
-        .until("OpenStackMachine", "m1", names_the_provider)
+        .until_object("OpenStackMachine", "m1", names_the_provider)
         .await;
 
     // No worker resumes it.
@@ -71,13 +72,13 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
     let created = writes.find(|call| call.method == "POST").unwrap();
     assert!(deleted.at - created.at >= ALERT.as_secs_f64());
     stage.command(json!({"release": "-m2"}));
-    stage.until("OpenStackMachine", "m2", is_provisioned).await;
-    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
-    stage.until("Cluster", "c1", Value::is_null).await;
+    stage.until_provisioned("OpenStackMachine", "m2").await;
+    stage.cluster_api.delete("Cluster", "c1").await;
+    stage.until_gone("Cluster", "c1").await;
 }
 
-/// The settings, and how long after its worker has died the operation is resumed. `make deep` has those that are shipped, and
-/// five minutes.
+/// The settings, and the seconds from the death of the worker until the operation is resumed. `make deep` takes the shipped
+/// settings and five minutes.
 fn resumed() -> (Settings, u64) {
     if is_deep() {
         return (Settings::default(), 300);

@@ -17,13 +17,13 @@ async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_is_up
             .filter(|call| call.method == "POST")
             .collect()
     };
-    // The first one: kubeadm reaches its own API server through the endpoint.
+    // The first member is created enabled, because kubeadm reaches its own API server through the endpoint.
     let writes = created(0);
     assert_eq!(writes.len(), 1, "{writes:#?}");
     let body = writes[0].body.as_ref().unwrap();
     assert_ne!(body["member"]["admin_state_up"], false);
-    // The next one comes in disabled, and is enabled when KubeadmControlPlane finds its API server healthy: only then
-    // `join` comes back.
+    // The next member is created disabled, and is enabled when KubeadmControlPlane finds its API server healthy. `join` returns
+    // only then.
     let before = stage.cloud.control().last_call();
     join(&stage, &["m1"]).await;
     let writes = created(before);
@@ -49,7 +49,7 @@ async fn a_member_that_an_operator_took_down_stays_down_and_does_not_count() {
         ..MemberUpdate::default()
     };
     update(&stage, "m1", down).await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "NoOtherMemberServing", &["m1: its member is"]).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(!member(&stage, "m1").await.unwrap().admin_state_up);

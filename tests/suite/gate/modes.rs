@@ -1,8 +1,7 @@
-//! `--load-balancer-gate=observe` and `off`, taken up in the middle of things: a Machine is held and already
-//! deleting, a member still waits for its API server.
+//! A change to `--load-balancer-gate=observe` or `off` while a Machine is being deleted and held, and a member still waits for
+//! its API server.
 
 use capo_core::GateMode;
-use serde_json::Value;
 
 use super::{
     api_server::ApiServer,
@@ -13,11 +12,11 @@ use super::{
 };
 use test_support::env::Environment;
 
-/// m0 is held at our hook, as m1 joins admin-down; then the manager stops.
+/// m0 is held by our hook, because m1 joins with a disabled member. Then the manager stops.
 async fn held_and_joining(namespace: &str, range: &str) -> (Environment, ApiServer) {
     let (mut stage, _, server) = first_up(namespace, range).await;
     join_unhealthy(&stage, "m1").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "NoOtherMemberServing", &["m1: its"]).await;
     stage.stop().await;
     for machine in ["m0", "m1"] {
@@ -32,19 +31,19 @@ async fn off_removes_every_hook_and_admits_every_machine() {
     let (mut stage, _m0) = held_and_joining("mode-off", "127.93.0.0/24").await;
     stage.settings.mode = GateMode::Off;
     stage.start().await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
     until_enabled(&stage, "m1").await;
     stage
-        .until("Machine", "m1", |machine| !has(machine, PRE_TERMINATE))
+        .until_object("Machine", "m1", |machine| !has(machine, PRE_TERMINATE))
         .await;
     // A machine whose member does not come up is admitted, and gets no hook.
     stage.command(serde_json::json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
     create(&stage, "m2").await;
-    stage.until("OpenStackMachine", "m2", is_provisioned).await;
+    stage.until_provisioned("OpenStackMachine", "m2").await;
     assert!(!has(&stage.get("Machine", "m2").await, PRE_TERMINATE));
     stage.command(serde_json::json!({"release": ""}));
-    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
-    stage.until("Cluster", "c1", Value::is_null).await;
+    stage.cluster_api.delete("Cluster", "c1").await;
+    stage.until_gone("Cluster", "c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,13 +51,13 @@ async fn observing_says_what_it_would_hold_and_holds_nothing() {
     let (mut stage, _m0) = held_and_joining("mode-observe", "127.94.0.0/24").await;
     stage.settings.mode = GateMode::Observe;
     stage.start().await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
     until_enabled(&stage, "m1").await;
-    // Admission: the condition is False, and yet the machine counts.
+    // The admission gate only reports: the condition is False, and the machine counts as provisioned.
     stage.command(serde_json::json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
     create(&stage, "m2").await;
     stage
-        .until("OpenStackMachine", "m2", |machine| {
+        .until_object("OpenStackMachine", "m2", |machine| {
             let (status, reason, message) = gate(machine);
             is_provisioned(machine)
                 && (status, reason) == ("False", "MemberPending")
@@ -67,7 +66,7 @@ async fn observing_says_what_it_would_hold_and_holds_nothing() {
         .await;
     stage.command(serde_json::json!({"release": ""}));
     let m2 = stage
-        .until("Machine", "m2", |machine| {
+        .until_object("Machine", "m2", |machine| {
             machine["status"]["nodeRef"].is_object()
         })
         .await;
@@ -86,19 +85,19 @@ async fn observing_says_that_a_release_would_be_held() {
     for name in ["m0", "m1"] {
         create(&stage, name).await;
         stage
-            .until("Machine", name, |machine| {
+            .until_object("Machine", name, |machine| {
                 machine["status"]["nodeRef"].is_object()
             })
             .await;
     }
     operating(&stage, "m1", "ERROR").await;
     until_seen(&stage, "m1", "ERROR").await;
-    // So that there is time to look: Nova deletes nothing until then.
+    // Nova refuses the deletion of the server until the test has read the objects.
     let refused = serde_json::json!({"match": {"label": "server_delete"}, "status": 409});
     let refused = stage.command(serde_json::json!({"fault": refused}))["id"].clone();
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     let going = stage
-        .until("OpenStackMachine", "m0", |machine| {
+        .until_object("OpenStackMachine", "m0", |machine| {
             machine.is_null() || gate(machine).2.contains("release gate only observes")
         })
         .await;
@@ -108,5 +107,5 @@ async fn observing_says_that_a_release_would_be_held() {
         "{message}"
     );
     stage.command(serde_json::json!({"remove_fault": refused}));
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }

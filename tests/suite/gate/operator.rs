@@ -21,19 +21,19 @@ async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
     let hold = json!({OVERRIDE: "hold reason=change freeze"});
     annotate(&stage, "OpenStackCluster", "c1", hold).await;
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "APIServerLoadBalancerReady").is_some_and(|(_, _, message)| {
                 message.contains("held by the operator: change freeze")
             })
         })
         .await;
-    // Neither comes a machine in nor does one go.
+    // During the hold, no machine is admitted and none is released.
     create(&stage, "m2").await;
     until_held(&stage, "m2", "OperatorHold", &["change freeze"]).await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "OperatorHold", &["change freeze"]).await;
     assert!(!is_provisioned(&stage.get("OpenStackMachine", "m2").await));
-    // A bypass on one machine goes before a hold on all.
+    // A bypass of one machine has precedence over a hold of the whole cluster.
     annotate(
         &stage,
         "OpenStackMachine",
@@ -41,9 +41,9 @@ async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
         bypass(SignedDuration::from_hours(1)),
     )
     .await;
-    stage.until("OpenStackMachine", "m2", is_provisioned).await;
+    stage.until_provisioned("OpenStackMachine", "m2").await;
     annotate(&stage, "OpenStackCluster", "c1", json!({OVERRIDE: null})).await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,15 +61,15 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
         bypass(SignedDuration::from_hours(1)),
     )
     .await;
-    stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    stage.until_provisioned("OpenStackMachine", "m1").await;
     stage.command(json!({"release": ""}));
     stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             let (status, reason, message) = gate(machine);
             (status, reason) == ("True", "OperatorBypass") && message.contains("ticket 12")
         })
         .await;
-    // After its end, the bypass opens nothing any more, and the condition says so.
+    // A bypass that has ended opens no gate, and the condition says so.
     annotate(
         &stage,
         "OpenStackMachine",
@@ -78,13 +78,13 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
     )
     .await;
     stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             gate(machine).1 == "MembersActive"
         })
         .await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    stage.until("Machine", "m0", Value::is_null).await;
-    stage.cluster_api.delete("Machine", "m1").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
+    stage.until_gone("Machine", "m0").await;
+    stage.cluster_api.delete("Machine", "m1").await;
     until_held(
         &stage,
         "m1",
@@ -110,7 +110,7 @@ async fn a_word_that_is_none_opens_nothing_and_is_told_by_condition_and_event() 
         .await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
     for (text, found) in [
         (
@@ -149,7 +149,7 @@ async fn a_bypass_of_one_machine_works_while_the_load_balancer_can_not_be_looked
     stage.stop().await;
     stage.command(json!({"fault": {"match": {"service": "load-balancer"}, "status": 503}}));
     stage.start().await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     stage.one_more_pass("c1").await;
     let held = stage.get("Machine", "m0").await;
     assert!(is_hooked(&held), "{held:#}");
@@ -160,5 +160,5 @@ async fn a_bypass_of_one_machine_works_while_the_load_balancer_can_not_be_looked
         bypass(SignedDuration::from_hours(1)),
     )
     .await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }

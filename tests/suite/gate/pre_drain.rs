@@ -1,7 +1,5 @@
-//! Kubernetes before 1.31: KubeadmControlPlane does not wait for our pre-terminate hook there, so a
-//! pre-drain hook holds with the same question.
-
-use serde_json::Value;
+//! Kubernetes before 1.31: KubeadmControlPlane does not wait for our pre-terminate hook there, so a pre-drain hook holds the
+//! Machine for the same decision.
 
 use super::scene::{
     CONTROL_PLANE_HOOK, PRE_DRAIN, PRE_TERMINATE, cluster, has, has_joined, member, operating,
@@ -14,8 +12,7 @@ async fn join_old(stage: &Environment, names: &[&str]) {
         stage
             .cluster_api
             .create_machine_of("c1", name, true, machine_spec(), "v1.30.9")
-            .await
-            .unwrap();
+            .await;
         has_joined(stage, name).await;
         until_enabled(stage, name).await;
         assert!(has(&stage.get("Machine", name).await, PRE_DRAIN), "{name}");
@@ -29,7 +26,7 @@ async fn an_old_machine_is_held_before_its_node_is_drained() {
     join_old(&stage, &["m0", "m1"]).await;
     operating(&stage, "m1", "ERROR").await;
     until_seen(&stage, "m1", "ERROR").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(
         &stage,
         "m0",
@@ -45,9 +42,9 @@ async fn an_old_machine_is_held_before_its_node_is_drained() {
         "etcd member and API server live"
     );
     assert!(member(&stage, "m0").await.is_some());
-    // The other one serves again: both hooks go, the member before the API server.
+    // When the other machine serves again, both hooks are removed, and the member is removed before the API server dies.
     operating(&stage, "m1", "ONLINE").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
 }
 
@@ -56,8 +53,8 @@ async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_
     let stage = Environment::in_namespace("pre-drain-passed").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join_old(&stage, &["m0"]).await;
-    // No other control-plane machine stays: pre-drain hooks are not waited for.
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    // If no other control-plane machine stays, KubeadmControlPlane does not wait for pre-drain hooks.
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(
         &stage,
         "m0",
@@ -66,15 +63,15 @@ async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_
     )
     .await;
     let held = stage
-        .until("Machine", "m0", |machine| !has(machine, CONTROL_PLANE_HOOK))
+        .until_object("Machine", "m0", |machine| !has(machine, CONTROL_PLANE_HOOK))
         .await;
     assert!(has(&held, PRE_TERMINATE) && has(&held, PRE_DRAIN));
     assert!(member(&stage, "m0").await.is_some());
     assert_eq!(stage.calls("server_delete"), 0);
-    // A user takes both off: that one machine goes, and nothing puts them back.
+    // A user removes both hooks. The machine is deleted, and the hooks are not set again.
     let off = serde_json::json!({PRE_TERMINATE: null, PRE_DRAIN: null});
     super::scene::annotate(&stage, "Machine", "m0", off).await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,7 +82,7 @@ async fn a_machine_that_is_updated_in_place_carries_what_its_version_needs() {
     let version = |version: &str| serde_json::json!({"spec": {"version": version}});
     stage.patch("Machine", "m0", version("v1.31.0")).await;
     stage
-        .until("Machine", "m0", |machine| {
+        .until_object("Machine", "m0", |machine| {
             has(machine, PRE_TERMINATE) && !has(machine, PRE_DRAIN)
         })
         .await;

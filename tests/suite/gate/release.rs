@@ -1,8 +1,9 @@
-//! A machine that goes: drained, removed and confirmed absent before its API server dies, one at a time.
+//! Releases: a member is drained, removed and confirmed absent before its API server dies, and only one machine is released at a
+//! time.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::scene::{
     CONTROL_PLANE_HOOK, OVERRIDE, annotate, cluster, has, is_hooked, join, member, member_writes,
@@ -42,8 +43,8 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
     join(&stage, &["m0", "m1"]).await;
     let leaving = id_of(&stage, "m0").await;
     let before = stage.cloud.control().last_call();
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    // KubeadmControlPlane drops its own hook when it takes etcd member and API server down.
+    stage.cluster_api.delete("Machine", "m0").await;
+    // The API server ends when KubeadmControlPlane removes its own hook.
     until_ok("m0 is released", async || {
         let machine = stage.get("Machine", "m0").await;
         if has(&machine, CONTROL_PLANE_HOOK) {
@@ -63,7 +64,7 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
     assert_eq!(methods, ["PUT", "DELETE"], "{writes:#?}");
     assert!(is_drain(of_m0[0]));
     assert!(of_m0[1].at - of_m0[0].at >= GRACE.as_secs_f64());
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
 }
 
@@ -73,8 +74,8 @@ async fn where_weights_are_ignored_a_member_is_disabled_before_it_goes() {
     cluster(&stage, "10.6.0.0/24", "ovn").await;
     join(&stage, &["m0", "m1"]).await;
     let before = stage.cloud.control().last_call();
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "m0").await;
+    stage.until_gone("Machine", "m0").await;
     let writes = member_writes(&stage, before);
     let methods: Vec<&str> = writes.iter().map(|call| call.method.as_str()).collect();
     assert_eq!(methods, ["PUT", "DELETE"], "{writes:#?}");
@@ -85,7 +86,7 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
     let stage = with_grace("release-restore", Duration::from_mins(10)).await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(
         &stage,
         "m0",
@@ -111,11 +112,11 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
     until("m0 is restored", async || weighs(1).await).await;
     let machine = stage.get("Machine", "m0").await;
     assert!(is_hooked(&machine) && has(&machine, CONTROL_PLANE_HOOK));
-    // The hold starts over, and the way out that its message names works.
+    // The hold begins again, and the bypass that its message names ends it.
     let end = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let bypass = format!("bypass until={end} reason=known");
     annotate(&stage, "OpenStackMachine", "m0", json!({OVERRIDE: bypass})).await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +130,7 @@ async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
     }
     let before = stage.cloud.control().last_call();
     for name in ["m0", "m1", "m2"] {
-        stage.cluster_api.delete("Machine", name).await.unwrap();
+        stage.cluster_api.delete("Machine", name).await;
     }
     let mut left = BTreeSet::from(["m0", "m1", "m2"]);
     until_ok("two are gone", async || {
@@ -154,7 +155,7 @@ async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
     )
     .await;
     assert!(member(&stage, last).await.is_some());
-    // Whatever was written for one was written before anything for the next.
+    // All writes for one machine come before the first write for the next machine.
     let writes = member_writes(&stage, before);
     let mut order: Vec<usize> = writes
         .iter()
@@ -170,12 +171,12 @@ async fn a_control_plane_that_was_deleted_holds_its_machines_no_longer() {
     let stage = Environment::in_namespace("no-control-plane").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
     let kind = "KubeadmControlPlane";
-    stage.cluster_api.delete(kind, "c1").await.unwrap();
-    stage.until(kind, "c1", Value::is_null).await;
-    // The next pass over the cluster, which its worker would ask for in minutes, reads it again.
+    stage.cluster_api.delete(kind, "c1").await;
+    stage.until_gone(kind, "c1").await;
+    // The next pass over the cluster reads the load balancer again. Without this change it would be due only in minutes.
     annotate(
         &stage,
         "OpenStackCluster",
@@ -183,5 +184,5 @@ async fn a_control_plane_that_was_deleted_holds_its_machines_no_longer() {
         json!({"example.com/touched": "now"}),
     )
     .await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }

@@ -1,4 +1,4 @@
-//! `capo-rs release-hooks`: the way back without a manager.
+//! `capo-rs release-hooks`, which removes our hooks without a manager.
 
 use std::{
     path::Path,
@@ -7,12 +7,15 @@ use std::{
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::scene::{
     PRE_TERMINATE, first_up, has, is_hooked, join_unhealthy, member, until_enabled, until_held,
 };
-use crate::{env::Environment, env::apply::apply};
+use crate::{
+    env::Environment,
+    env::apply::{apply, credentials},
+};
 
 /// The kubeconfig of a user with exactly the shipped role for this command.
 async fn releaser(stage: &Environment) -> std::path::PathBuf {
@@ -52,12 +55,12 @@ fn text(bytes: &[u8]) -> String {
 async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     let (mut stage, _, _m0) = first_up("release-hooks", "127.95.0.0/24").await;
     join_unhealthy(&stage, "m1").await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
     stage.stop().await;
     let kubeconfig = releaser(&stage).await;
 
-    // The credentials are gone: the hooks go all the same, and it is said what could not be done.
+    // Without credentials the hooks are removed nevertheless, and the command reports what it could not do.
     let broken = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": stage.namespace},
         "stringData": {"clouds.yaml": "clouds: {}"}});
     apply(&stage.admin, &[broken]).await.unwrap();
@@ -79,17 +82,16 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
         "{complaints}"
     );
     assert!(!is_hooked(&stage.get("Machine", "m1").await));
-    // One that was deleting already goes on: the scripted control plane drops its own hook now.
+    // The deletion of a Machine continues: the scripted control plane removes its own hook now.
     stage
-        .until("Machine", "m0", |machine| {
+        .until_object("Machine", "m0", |machine| {
             !has(machine, PRE_TERMINATE) && !has(machine, super::scene::CONTROL_PLANE_HOOK)
         })
         .await;
     assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
 
-    // With credentials the rest is done; a second run finds nothing more to do.
-    let mended = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": stage.namespace},
-        "stringData": {"clouds.yaml": stage.cloud.clouds_yaml()}});
+    // With credentials the command does the rest, and a second run finds nothing more to do.
+    let mended = credentials(&stage.namespace, "cloud-config", &stage.cloud.clouds_yaml());
     apply(&stage.admin, &[mended]).await.unwrap();
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
     let (out, complaints) = (text(&output.stdout), text(&output.stderr));
@@ -107,10 +109,10 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
     assert!(text(&output.stdout).contains("Machines released: 0, members enabled: 0, failures: 0"));
 
-    // The next manager takes up where things are: m1 is hooked again, m0 goes.
+    // The next manager continues from this state: m1 gets a hook again, and m0 is deleted.
     stage.start().await;
-    stage.until("Machine", "m0", Value::is_null).await;
-    stage.until("Machine", "m1", is_hooked).await;
+    stage.until_gone("Machine", "m0").await;
+    stage.until_object("Machine", "m1", is_hooked).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,11 +17,13 @@ use crate::{
     machine::machine_spec,
 };
 
+pub(super) use crate::env::cluster_api::is_provisioned;
+
 pub(super) const PRE_TERMINATE: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
 pub(super) const PRE_DRAIN: &str =
     "pre-drain.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
-/// The hook behind which KubeadmControlPlane takes etcd member and API server down.
+/// The hook of KubeadmControlPlane. The machine's etcd member and API server end when it is removed.
 pub(super) const CONTROL_PLANE_HOOK: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
 /// The annotation with the operator's override of the gate.
@@ -48,12 +50,8 @@ pub(super) async fn cluster(stage: &Environment, range: &str, provider: &str) {
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
         "metadata": {"name": "c1", "namespace": stage.namespace}, "spec": spec,
     });
-    stage
-        .cluster_api
-        .create_cluster("c1", object)
-        .await
-        .unwrap();
-    stage.until("OpenStackCluster", "c1", is_provisioned).await;
+    stage.cluster_api.create_cluster("c1", object).await;
+    stage.until_provisioned("OpenStackCluster", "c1").await;
 }
 
 /// Creates a control-plane machine.
@@ -61,12 +59,11 @@ pub(super) async fn create(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_machine("c1", name, true, machine_spec())
-        .await
-        .unwrap();
+        .await;
 }
 
-/// Creates control-plane machines one after the other, as a control plane does. The member of a newcomer is enabled by a
-/// write after its machine was admitted; that write is over too.
+/// Creates control-plane machines one after the other, as a control plane does. A new member is enabled by a write after its
+/// machine was admitted. This write is also over.
 pub(super) async fn join(stage: &Environment, names: &[&str]) {
     for name in names {
         create(stage, name).await;
@@ -78,7 +75,7 @@ pub(super) async fn join(stage: &Environment, names: &[&str]) {
 /// Returns when the machine is admitted, has a node and carries our hook.
 pub(super) async fn has_joined(stage: &Environment, name: &str) {
     stage
-        .until("Machine", name, |machine| {
+        .until_object("Machine", name, |machine| {
             machine["status"]["nodeRef"].is_object() && is_hooked(machine)
         })
         .await;
@@ -121,10 +118,6 @@ async fn authority(stage: &Environment) -> Authority {
     authority
 }
 
-pub(super) fn is_provisioned(object: &Value) -> bool {
-    object["status"]["initialization"]["provisioned"] == true
-}
-
 pub(super) fn has(object: &Value, annotation: &str) -> bool {
     object["metadata"]["annotations"][annotation].is_string()
 }
@@ -133,7 +126,7 @@ pub(super) fn is_hooked(machine: &Value) -> bool {
     has(machine, PRE_TERMINATE)
 }
 
-/// What the gate's condition says: status, reason, message.
+/// The status, reason and message of the gate's condition.
 pub(super) fn gate(object: &Value) -> (&str, &str, &str) {
     condition(object, "APIServerLoadBalancerReady").unwrap_or_default()
 }
@@ -146,7 +139,7 @@ pub(super) async fn until_held(
     words: &[&str],
 ) -> Value {
     stage
-        .until("OpenStackMachine", name, |machine| {
+        .until_object("OpenStackMachine", name, |machine| {
             let (status, shown, message) = gate(machine);
             status != "True" && shown == reason && words.iter().all(|word| message.contains(word))
         })
@@ -156,7 +149,7 @@ pub(super) async fn until_held(
 /// The machine's own address.
 pub(super) async fn address(stage: &Environment, name: &str) -> IpAddr {
     let machine = stage
-        .until("OpenStackMachine", name, |machine| {
+        .until_object("OpenStackMachine", name, |machine| {
             internal(machine).is_some()
         })
         .await;
@@ -234,7 +227,7 @@ pub(super) fn member_writes(stage: &Environment, since: u64) -> Vec<fake_cloud::
         .collect()
 }
 
-/// How a member reads to its health monitor from now on.
+/// Sets the operating status of a member from now on.
 pub(super) async fn operating(stage: &Environment, machine: &str, status: &str) {
     let member = member(stage, machine).await.unwrap();
     stage.command(
@@ -245,7 +238,7 @@ pub(super) async fn operating(stage: &Environment, machine: &str, status: &str) 
 /// Returns when the status of the OpenStackCluster shows that capo-rs has read this of a machine's member.
 pub(super) async fn until_seen(stage: &Environment, machine: &str, operating: &str) {
     stage
-        .until("OpenStackCluster", "c1", |cluster| {
+        .until_object("OpenStackCluster", "c1", |cluster| {
             let members = &cluster["status"]["apiServerManagedLoadBalancer"]["members"];
             let mut own = members.as_array().into_iter().flatten();
             own.any(|member| member["machine"] == machine && member["operatingStatus"] == operating)
@@ -297,7 +290,7 @@ pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, wo
     .await;
 }
 
-/// What KubeadmControlPlane finds of the machine's API server from now on.
+/// Sets the status of KubeadmControlPlane's condition for the machine's API server from now on.
 pub(super) async fn pod_health(stage: &Environment, name: &str, status: &str) {
     let machine = stage.get("Machine", name).await;
     let mut conditions = machine["status"]["conditions"].as_array().unwrap().clone();
@@ -322,7 +315,7 @@ pub(super) async fn update(stage: &Environment, machine: &str, update: MemberUpd
     .await;
 }
 
-/// The answer of Octavia; `None` while it is at work on the load balancer.
+/// The answer of Octavia; `None` while the load balancer is locked by another change.
 pub(super) fn accepted<T>(answer: Result<T, capo_openstack::Error>) -> Option<T> {
     match answer {
         Err(error) if error.class().is_conflict() => None,

@@ -1,4 +1,5 @@
-//! What a gate rests on has to be true at the moment at which the gate is written open in Kubernetes. That moment may come late.
+//! The evidence for an open gate has to hold at the moment at which the gate's decision is written to Kubernetes. That moment may
+//! come late.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +73,7 @@ async fn a_machine_whose_member_failed_while_kubernetes_took_no_write_is_not_adm
     join(&stage, &["m0"]).await;
     let held = about_to_admit(&stage, "m1").await;
 
-    // Its repairs fail too, so that it stays as it is.
+    // The repairs of the member fail too, so that it stays in this status.
     stage.command(json!({"operation": {"operation": "member-*", "name": "-m1", "fail": true}}));
     let member = super::scene::member(&stage, "m1").await.unwrap();
     provisioning(&stage, member.id.as_str(), "ERROR");
@@ -97,7 +98,7 @@ async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_to
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
     let mut held = stage.writes.hold(releases("m0"));
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     held.arrived().await;
     assert!(stage.is_release_open("c1", "m0"));
 
@@ -112,17 +113,17 @@ async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_to
     assert!(is_hooked(&stage.get("Machine", "m0").await));
 
     operating(&stage, "m1", "ONLINE").await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
-/// Octavia answers no call any more while Kubernetes takes no write: the gate stays open, and what it rests on grows old.
+/// Octavia answers no call any more while the write to Kubernetes is held: the gate stays open, and its evidence grows old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
     let mut settings = quick_gate();
-    // A read counts for three such gaps, so the gate is open for twice as long as a controller may act on it.
+    // The gate counts a read for three such intervals, which is twice as long as a controller may act on it.
     settings.schedule.health = Duration::from_secs(10);
     settings.schedule.health_at_most = Duration::from_secs(10);
-    // The calls that hang take long enough not to fail before that.
+    // With the shipped time-out, the hanging calls do not fail before that.
     let stage = Environment::in_namespace("stale-release")
         .gate(settings)
         .shipped_client()
@@ -131,7 +132,7 @@ async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
     let mut held = stage.writes.hold(releases("m0"));
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.cluster_api.delete("Machine", "m0").await;
     held.arrived().await;
     let hangs = json!({"match": {"service": "load-balancer"}, "hang": true});
     let hangs = stage.command(json!({"fault": hangs}))["id"].clone();
@@ -148,12 +149,12 @@ async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(is_hooked(&stage.get("Machine", "m0").await));
-    // Nothing but the age of the reads has kept the hook.
+    // Only the age of the reads has kept the hook.
     assert!(stage.is_release_open("c1", "m0"));
     assert!(!stage.is_read_fresh("c1", "m0"));
 
     stage.command(json!({"remove_fault": hangs}));
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -170,7 +171,9 @@ async fn a_machine_that_was_paused_or_deleted_meanwhile_is_not_admitted_after_a_
         .await;
     held.send();
     let is_paused = |machine: &Value| is(machine, "Paused", "True");
-    let paused = stage.until("OpenStackMachine", "m1", is_paused).await;
+    let paused = stage
+        .until_object("OpenStackMachine", "m1", is_paused)
+        .await;
     assert!(!is_provisioned(&paused));
     let refused: Vec<u16> = statuses(&sent(&stage, admits("m1")));
     assert_eq!(refused, [409]);
@@ -180,13 +183,9 @@ async fn a_machine_that_was_paused_or_deleted_meanwhile_is_not_admitted_after_a_
     has_joined(&stage, "m1").await;
 
     let held = about_to_admit(&stage, "m2").await;
-    stage
-        .cluster_api
-        .delete("OpenStackMachine", "m2")
-        .await
-        .unwrap();
+    stage.cluster_api.delete("OpenStackMachine", "m2").await;
     held.send();
-    stage.until("OpenStackMachine", "m2", Value::is_null).await;
+    stage.until_gone("OpenStackMachine", "m2").await;
     assert_eq!(statuses(&sent(&stage, admits("m2"))), [409]);
 }
 
@@ -199,8 +198,8 @@ async fn a_machine_that_only_got_a_label_meanwhile_is_admitted_right_after_the_c
     let label = json!({"metadata": {"labels": {"example.com/touched": "yes"}}});
     stage.patch("OpenStackMachine", "m1", label).await;
     held.send();
-    stage.until("OpenStackMachine", "m1", is_provisioned).await;
-    // The write that follows is the same one, and not one without it and a later pass.
+    stage.until_provisioned("OpenStackMachine", "m1").await;
+    // The next write has the same content: it is not split into one write without it and a later one with it.
     let mut writes = sent(&stage, |path, _| is_status_of("m1", path));
     let refused = |write: &Write| write.status == 409 && is_provisioned(&write.body);
     let refused = writes.iter().position(refused);

@@ -63,8 +63,7 @@ async fn clone(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_machine("c1", name, false, spec)
-        .await
-        .unwrap();
+        .await;
     let annotations = json!({"cluster.x-k8s.io/cloned-from-name": "nodes",
         "cluster.x-k8s.io/cloned-from-groupkind": "OpenStackMachineTemplate.infrastructure.cluster.x-k8s.io"});
     stage
@@ -74,7 +73,7 @@ async fn clone(stage: &Environment, name: &str) {
             json!({"metadata": {"annotations": annotations}}),
         )
         .await;
-    stage.until("OpenStackMachine", name, is_ready).await;
+    stage.until_object("OpenStackMachine", name, is_ready).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,13 +95,14 @@ async fn pairs_reach_the_ports_from_the_machine_and_from_its_template() {
     assert_eq!(pairs(&stage, "w1-0").await, ["10.7.0.0/24"]);
     assert_eq!(stage.calls("port_update"), 0);
 
-    // Changed on one machine.
+    // The pairs are changed on one machine.
     let change = json!({"spec": {"ports": ports(&["10.8.0.0/24", "10.9.0.1"])}});
     stage.patch("OpenStackMachine", "w1", change).await;
     until_pairs(&stage, "w1-0", &["10.8.0.0/24", "10.9.0.1"]).await;
-    stage.until("OpenStackMachine", "w1", is_ready).await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
 
-    // Changed on the template: it reaches the machine that was not changed itself. A port without port security gets none.
+    // The pairs are changed on the template. The change reaches the machine that was not changed itself. A port without port
+    // security gets no pairs.
     let mut later = ports(&["10.10.0.1"]);
     later[1]["allowedAddressPairs"] = json!([{"ipAddress": "10.10.0.2"}]);
     let later = json!({"spec": {"template": {"spec": {"ports": later}}}});
@@ -110,7 +110,7 @@ async fn pairs_reach_the_ports_from_the_machine_and_from_its_template() {
         .patch("OpenStackMachineTemplate", "nodes", later)
         .await;
     until_pairs(&stage, "w2-0", &["10.10.0.1"]).await;
-    stage.until("OpenStackMachine", "w2", is_ready).await;
+    stage.until_object("OpenStackMachine", "w2", is_ready).await;
     assert_eq!(pairs(&stage, "w1-0").await, ["10.8.0.0/24", "10.9.0.1"]);
     assert_eq!(pairs(&stage, "w2-open").await, Vec::<String>::new());
     let machine = stage.get("OpenStackMachine", "w2").await;
@@ -133,15 +133,14 @@ async fn pairs_that_neutron_refuses_are_shown_and_the_server_stays_ready() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, spec.clone())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(pairs(&stage, "w1-0").await, ["10.6.0.100"]);
     stage.command(json!({"fault": {"match": {"label": "port_update"}, "status": 403}}));
     let change = json!({"spec": {"ports": [ports(&["10.8.0.0/24"])[0]]}});
     stage.patch("OpenStackMachine", "w1", change).await;
     let refused = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "PortsReady").0 == "False"
         })
         .await;
@@ -151,7 +150,7 @@ async fn pairs_that_neutron_refuses_are_shown_and_the_server_stays_ready() {
     );
     assert_eq!(refused["status"]["initialization"]["provisioned"], true);
     stage.command(json!({"clear": "faults"}));
-    let healed = stage.until("OpenStackMachine", "w1", is_ready).await;
+    let healed = stage.until_object("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(condition(&healed, "PortsReady"), None);
     assert_eq!(pairs(&stage, "w1-0").await, ["10.8.0.0/24"]);
 }

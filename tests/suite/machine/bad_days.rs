@@ -13,7 +13,7 @@ use super::stand_alone::server;
 /// Waits for a server's condition `InstanceReady` to be False with this reason and words in its message.
 async fn until_refused(stage: &Environment, name: &str, reason: &str, words: &str) {
     stage
-        .until("OpenStackServer", name, |server| {
+        .until_object("OpenStackServer", name, |server| {
             status_and_reason(server, "InstanceReady") == ("False", reason)
                 && server["status"]["conditions"].to_string().contains(words)
         })
@@ -22,13 +22,13 @@ async fn until_refused(stage: &Environment, name: &str, reason: &str, words: &st
 
 async fn until_ready(stage: &Environment, name: &str) -> Value {
     let is_ready = |server: &Value| is(server, "Ready", "True");
-    stage.until("OpenStackServer", name, is_ready).await
+    stage.until_object("OpenStackServer", name, is_ready).await
 }
 
 async fn delete(stage: &Environment, name: &str) {
     let cluster_api = &stage.cluster_api;
-    cluster_api.delete("OpenStackServer", name).await.unwrap();
-    stage.until("OpenStackServer", name, Value::is_null).await;
+    cluster_api.delete("OpenStackServer", name).await;
+    stage.until_gone("OpenStackServer", name).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +72,7 @@ async fn user_data_that_is_missing_or_too_long_is_named_and_any_bytes_are_taken(
         json!({"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "boot", "namespace": stage.namespace}, "data": data})
     };
-    // 50,001 bytes, which are more than 65,535 in base64.
+    // 50,001 bytes become more than 65,535 in base64.
     let long = "eHh4".repeat(16_667);
     for (number, (data, words)) in [
         (json!({"other": "eA=="}), "has no key value"),
@@ -92,7 +92,7 @@ async fn user_data_that_is_missing_or_too_long_is_named_and_any_bytes_are_taken(
         until_refused(&stage, &server, "InvalidSpec", words).await;
     }
     assert_eq!(stage.calls("server_create"), 0);
-    // Not UTF-8.
+    // This value is not UTF-8.
     apply(&stage.admin, &[secret(json!({"value": "//79/A=="}))])
         .await
         .unwrap();

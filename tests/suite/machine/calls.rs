@@ -36,19 +36,14 @@ async fn a_control_plane_machine_costs_twelve_calls_and_further_ones_eight() {
         .await;
     let cluster = stage.cluster("c1", json!({}));
     let cluster_api = &stage.cluster_api;
-    cluster_api.create_cluster("c1", cluster).await.unwrap();
+    cluster_api.create_cluster("c1", cluster).await;
     stage.until_ready("c1").await;
     for (name, most) in [("m0", 12), ("m1", 8)] {
         let since = stage.cloud.control().last_call();
         cluster_api
             .create_machine("c1", name, true, machine_spec())
-            .await
-            .unwrap();
-        stage
-            .until("OpenStackMachine", name, |machine| {
-                machine["status"]["initialization"]["provisioned"] == true
-            })
             .await;
+        stage.until_provisioned("OpenStackMachine", name).await;
         // A member that joins others gets traffic after its machine was admitted, which may be over by now.
         let calls = calls(&stage, since).into_iter();
         let calls: Vec<Call> = calls
@@ -98,7 +93,7 @@ async fn a_hundred_servers_share_their_reads_while_they_are_created_and_when_the
     apply(&stage.admin, &servers).await.unwrap();
     for name in &names {
         stage
-            .until("OpenStackServer", name, |server| {
+            .until_object("OpenStackServer", name, |server| {
                 is(server, "Ready", "True")
             })
             .await;

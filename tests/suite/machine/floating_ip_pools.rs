@@ -55,7 +55,7 @@ async fn create(stage: &Environment, object: Value) {
 
 async fn address_of(stage: &Environment, claim: &str) -> String {
     let answered = |claim: &Value| claim["status"]["addressRef"]["name"].is_string();
-    let found = stage.until("IPAddressClaim", claim, answered).await;
+    let found = stage.until_object("IPAddressClaim", claim, answered).await;
     let address = found["status"]["addressRef"]["name"].as_str().unwrap();
     let address = stage.get("IPAddress", address).await;
     address["spec"]["address"].as_str().unwrap().to_owned()
@@ -109,7 +109,7 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
     let told =
         "spec.maxIPs is 4, and that many floating IPs are assigned; IPAddressClaims that wait: 2";
     let short = stage
-        .until(POOL, "pool", |pool| {
+        .until_object(POOL, "pool", |pool| {
             // A pass may have come before the last claims.
             let all =
                 condition(pool, READY).is_some_and(|(_, _, message)| message.starts_with(told));
@@ -138,7 +138,7 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
     assert!(addresses.contains(&given));
     assert_eq!(addresses, floating_ips(&stage).await);
     let settled = stage
-        .until(POOL, "pool", |pool| {
+        .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, "Ready").0 == "True"
         })
         .await;
@@ -160,20 +160,16 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
 
     // The pool waits for its addresses, and what was brought along outlives it.
     let _garbage = garbage::collect(&stage.admin, &stage.namespace);
-    stage.cluster_api.delete(POOL, "pool").await.unwrap();
+    stage.cluster_api.delete(POOL, "pool").await;
     stage
-        .until(POOL, "pool", |pool| {
+        .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, READY) == ("False", "Deleting")
         })
         .await;
     for name in names {
-        stage
-            .cluster_api
-            .delete("IPAddressClaim", name)
-            .await
-            .unwrap();
+        stage.cluster_api.delete("IPAddressClaim", name).await;
     }
-    stage.until(POOL, "pool", Value::is_null).await;
+    stage.until_gone(POOL, "pool").await;
     assert_eq!(floating_ips(&stage).await, [given].into());
 }
 
@@ -186,23 +182,19 @@ async fn retained_addresses_are_given_again_and_go_with_the_pool() {
     create(&stage, pool(&stage.namespace, &spec)).await;
     create(&stage, claim(&stage.namespace, "first")).await;
     let first = address_of(&stage, "first").await;
-    stage
-        .cluster_api
-        .delete("IPAddressClaim", "first")
-        .await
-        .unwrap();
+    stage.cluster_api.delete("IPAddressClaim", "first").await;
     let freed = stage
-        .until(POOL, "pool", |pool| {
+        .until_object(POOL, "pool", |pool| {
             list(pool, "availableIPs") == [first.clone()]
         })
         .await;
     assert_eq!(list(&freed, "claimedIPs"), Vec::<String>::new());
     assert_eq!(freed["status"]["floatingIPNetwork"]["name"], "public");
-    // All of it comes back after a wipe, and nothing changes in OpenStack.
+    // The whole status is written again after a wipe, and nothing changes in OpenStack.
     let since = stage.cloud.control().last_call();
     stage.wipe_status(POOL, "pool").await;
     let back = stage
-        .until(POOL, "pool", |pool| {
+        .until_object(POOL, "pool", |pool| {
             list(pool, "availableIPs") == [first.clone()]
         })
         .await;
@@ -213,14 +205,10 @@ async fn retained_addresses_are_given_again_and_go_with_the_pool() {
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
     create(&stage, claim(&stage.namespace, "second")).await;
     assert_eq!(address_of(&stage, "second").await, first);
-    stage
-        .cluster_api
-        .delete("IPAddressClaim", "second")
-        .await
-        .unwrap();
-    stage.until("IPAddress", "second", Value::is_null).await;
-    stage.cluster_api.delete(POOL, "pool").await.unwrap();
-    stage.until(POOL, "pool", Value::is_null).await;
+    stage.cluster_api.delete("IPAddressClaim", "second").await;
+    stage.until_gone("IPAddress", "second").await;
+    stage.cluster_api.delete(POOL, "pool").await;
+    stage.until_gone(POOL, "pool").await;
     assert_eq!(floating_ips(&stage).await, BTreeSet::new());
     garbage.abort();
 }
@@ -235,20 +223,20 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
     create(&stage, claim(&stage.namespace, "a")).await;
     let address = address_of(&stage, "a").await;
     assert_eq!(floating_ips(&stage).await, [address.clone()].into());
-    // A new process knows of it by the record, and by the description of what was allocated.
+    // A new process learns of the allocation from the record, and from the description of the floating IP.
     let recorded = stage.get(POOL, "pool").await;
     let annotations = recorded["metadata"]["annotations"].as_object().unwrap();
     let lost: jiff::Timestamp = annotations[RECORD].as_str().unwrap().parse().unwrap();
     // The record counts from the loss of the answer and not from the request, which can wait for its turn.
     assert!(lost >= begun + std::time::Duration::from_secs(3), "{lost}");
-    // It would be over after two minutes, which a busy machine may need for what follows.
+    // The record would expire after two minutes, which the following steps may take on a busy machine.
     let hour = jiff::SignedDuration::from_hours(1);
     let lasting = (jiff::Timestamp::now() + hour).to_string();
     let lasting = json!({"metadata": {"annotations": {RECORD: lasting}}});
     stage.patch(POOL, "pool", lasting).await;
     create(&stage, claim(&stage.namespace, "b")).await;
     stage
-        .until(POOL, "pool", |pool| {
+        .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, READY) == ("False", "OpenStackUnavailable")
         })
         .await;
@@ -256,12 +244,12 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
     stage.wipe_status(POOL, "pool").await;
     stage.start().await;
     stage
-        .until(POOL, "pool", |pool| {
+        .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, READY) == ("False", "OpenStackUnavailable")
         })
         .await;
     assert_eq!(stage.calls("floating_ip_create"), 1);
-    // The record is over.
+    // The record has expired.
     let old = json!({"metadata": {"annotations": {RECORD: "2026-01-01T00:00:00Z"}}});
     stage.patch(POOL, "pool", old).await;
     assert_ne!(address_of(&stage, "b").await, address);
@@ -294,7 +282,7 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
     stage
         .patch_status("IPAddressClaim", "a", json!({"addressRef": {"name": "a"}}))
         .await;
-    // As CAPO 0.14 writes it: a condition without a reason and without a message.
+    // CAPO 0.14 writes such a condition, without a reason and without a message.
     stage
         .patch_status(POOL, "pool", json!({"claimedIPs": [held], "availableIPs": [free],
             "conditions": [{"type": READY, "status": "True", "lastTransitionTime": "2026-11-01T00:00:00Z"}]}))
@@ -302,7 +290,7 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
     let since = stage.cloud.control().last_call();
     stage.start().await;
     let taken = stage
-        .until(POOL, "pool", |pool| {
+        .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, "Ready").0 == "True"
         })
         .await;
@@ -311,17 +299,13 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
         (vec![held.clone()], vec![free.clone()])
     );
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
-    // What CAPO left is honoured to the end.
+    // An address that CAPO has allocated is released like one of ours.
     let _garbage = garbage::collect(&stage.admin, &stage.namespace);
-    stage
-        .cluster_api
-        .delete("IPAddressClaim", "a")
-        .await
-        .unwrap();
-    stage.until("IPAddress", "a", Value::is_null).await;
+    stage.cluster_api.delete("IPAddressClaim", "a").await;
+    stage.until_gone("IPAddress", "a").await;
     assert_eq!(floating_ips(&stage).await, [free].into());
-    stage.cluster_api.delete(POOL, "pool").await.unwrap();
-    stage.until(POOL, "pool", Value::is_null).await;
+    stage.cluster_api.delete(POOL, "pool").await;
+    stage.until_gone(POOL, "pool").await;
     assert_eq!(floating_ips(&stage).await, BTreeSet::new());
 }
 
@@ -338,9 +322,7 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
                 json!({"apiServer": {"managedLoadBalancer": {"enabled": false}, "enableFloatingIP": false,
                     "fixedIP": "10.6.0.10"}}),
             ),
-        )
-        .await
-        .unwrap();
+        ).await;
     stage.until_ready("c1").await;
     let mut spec = machine_spec();
     spec["floatingIPPoolRef"] =
@@ -348,11 +330,10 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, spec)
-        .await
-        .unwrap();
-    // No pool yet: said, and no server is created.
+        .await;
+    // While the pool does not exist, the condition says so, and no server is created.
     let waiting = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "FloatingAddressFromPoolReady")
                 == ("False", "WaitingForIPAMProvider")
         })
@@ -364,7 +345,7 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
     assert_eq!(stage.calls("server_create"), 0);
     create(&stage, pool(&stage.namespace, &json!({}))).await;
     let machine = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             machine["status"]["initialization"]["provisioned"] == true
                 && status_and_reason(machine, "Ready").0 == "True"
         })
@@ -403,17 +384,17 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
         fip.unwrap().port_id.as_ref().unwrap().as_str()
     );
 
-    stage.cluster_api.delete("Machine", "w1").await.unwrap();
-    stage.until("Machine", "w1", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "w1").await;
+    stage.until_gone("Machine", "w1").await;
     stage
-        .until("IPAddressClaim", "w1-floating-ip-address", Value::is_null)
+        .until_gone("IPAddressClaim", "w1-floating-ip-address")
         .await;
     stage
-        .until("IPAddress", "w1-floating-ip-address", Value::is_null)
+        .until_gone("IPAddress", "w1-floating-ip-address")
         .await;
     assert!(!floating_ips(&stage).await.contains(&address));
-    stage.cluster_api.delete(POOL, "pool").await.unwrap();
-    stage.until(POOL, "pool", Value::is_null).await;
+    stage.cluster_api.delete(POOL, "pool").await;
+    stage.until_gone(POOL, "pool").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -424,7 +405,7 @@ async fn the_documented_manifest_works() {
     pool["spec"]["identityRef"] = identity();
     create(&stage, pool).await;
     stage
-        .until(POOL, "workers", |pool| {
+        .until_object(POOL, "workers", |pool| {
             status_and_reason(pool, "Ready").0 == "True"
         })
         .await;

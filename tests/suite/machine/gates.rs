@@ -4,16 +4,13 @@ use serde_json::{Value, json};
 
 use test_support::env::{
     Environment,
+    cluster_api::is_provisioned,
     environment::{identity, status_and_reason},
 };
 
 use super::machine_spec;
 
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
-
-fn is_provisioned(object: &Value) -> bool {
-    object["status"]["initialization"]["provisioned"] == true
-}
 
 fn is_hooked(machine: &Value) -> bool {
     machine["metadata"]["annotations"][HOOK] == "capo-rs"
@@ -43,14 +40,13 @@ async fn cluster_with_one_machine(namespace: &str) -> Environment {
     stage
         .cluster_api
         .create_cluster("c1", cluster(namespace))
-        .await
-        .unwrap();
-    stage.until("OpenStackCluster", "c1", is_provisioned).await;
+        .await;
+    stage.until_provisioned("OpenStackCluster", "c1").await;
     control_plane_machine(&stage, "m0").await;
-    stage.until("OpenStackMachine", "m0", is_provisioned).await;
-    // Cluster API took it over: from here on it is a member of the control plane like any other.
+    stage.until_provisioned("OpenStackMachine", "m0").await;
+    // The Machine has its node. From here on it is a member of the control plane like any other.
     let joined = |machine: &Value| machine["status"]["nodeRef"].is_object();
-    stage.until("Machine", "m0", joined).await;
+    stage.until_object("Machine", "m0", joined).await;
     stage
 }
 
@@ -58,8 +54,7 @@ async fn control_plane_machine(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_machine("c1", name, true, machine_spec())
-        .await
-        .unwrap();
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,7 +63,7 @@ async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
     stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
     control_plane_machine(&stage, "m1").await;
     let held = stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             machine["status"]["instanceState"] == "ACTIVE"
                 && gate(machine) == ("False", "MemberPending")
         })
@@ -81,19 +76,18 @@ async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
     assert_eq!(status_and_reason(&held, "InstanceReady"), ("True", "Ready"));
     assert_eq!(status_and_reason(&held, "Ready"), ("False", "NotReady"));
     assert_eq!(held["status"]["activeMembers"], "0/1");
-    // While it is held, no other machine waits.
+    // Other machines do not wait while it is held.
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w1", is_provisioned).await;
+        .await;
+    stage.until_provisioned("OpenStackMachine", "w1").await;
     assert!(!is_provisioned(&stage.get("OpenStackMachine", "m1").await));
     stage.command(json!({"release": ""}));
-    let machine = stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    let machine = stage.until_provisioned("OpenStackMachine", "m1").await;
     assert_eq!(gate(&machine), ("True", "MembersActive"));
     stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             status_and_reason(machine, "Ready") == ("True", "Ready")
         })
         .await;
@@ -106,7 +100,7 @@ async fn a_machine_is_not_called_provisioned_by_a_process_that_is_not_the_leader
     stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
     control_plane_machine(&stage, "m1").await;
     stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             machine["status"]["instanceState"] == "ACTIVE"
                 && gate(machine) == ("False", "MemberPending")
         })
@@ -114,7 +108,7 @@ async fn a_machine_is_not_called_provisioned_by_a_process_that_is_not_the_leader
     stage.lease.revoke();
     stage.command(json!({"release": ""}));
     let open = stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             gate(machine) == ("True", "MembersActive")
         })
         .await;
@@ -122,19 +116,19 @@ async fn a_machine_is_not_called_provisioned_by_a_process_that_is_not_the_leader
     stage
         .lease
         .extend_until(std::time::Instant::now() + std::time::Duration::from_hours(1));
-    stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    stage.until_provisioned("OpenStackMachine", "m1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_creation_fails_is_repaired_before_its_machine_counts() {
     let stage = cluster_with_one_machine("failed-member").await;
-    // Its repairs fail too until the test has seen the failure, so that it can't miss it.
+    // The repairs of the member fail too, until the test has seen the failure.
     stage
         .command(json!({"operation": {"operation": "member-create", "name": "-m1", "fail": true}}));
     let early = std::sync::atomic::AtomicBool::new(false);
     control_plane_machine(&stage, "m1").await;
     stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             early.fetch_or(
                 is_provisioned(machine),
                 std::sync::atomic::Ordering::Relaxed,
@@ -144,7 +138,7 @@ async fn a_member_whose_creation_fails_is_repaired_before_its_machine_counts() {
         .await;
     assert!(!early.into_inner());
     stage.command(json!({"clear": "operations"}));
-    let machine = stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    let machine = stage.until_provisioned("OpenStackMachine", "m1").await;
     assert_eq!(gate(&machine), ("True", "MembersActive"));
     assert!(stage.cloud.control().duplicates().is_empty());
 }
@@ -152,42 +146,42 @@ async fn a_member_whose_creation_fails_is_repaired_before_its_machine_counts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_serving_machine_is_held_at_our_hook_until_another_serves() {
     let stage = cluster_with_one_machine("hook-life").await;
-    stage.until("Machine", "m0", is_hooked).await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.until_object("Machine", "m0", is_hooked).await;
+    stage.cluster_api.delete("Machine", "m0").await;
     let held = stage
-        .until("OpenStackMachine", "m0", |machine| {
+        .until_object("OpenStackMachine", "m0", |machine| {
             gate(machine) == ("False", "NoOtherMemberServing")
         })
         .await;
     assert!(held["metadata"]["deletionTimestamp"].is_null());
     assert!(is_hooked(&stage.get("Machine", "m0").await));
-    // Another one serves: the hook goes, then the member, then the server.
+    // When another machine serves, the hook is removed, then the member, then the server.
     control_plane_machine(&stage, "m1").await;
     stage
-        .until("Machine", "m0", |machine| !is_hooked(machine))
+        .until_object("Machine", "m0", |machine| !is_hooked(machine))
         .await;
-    // A gate that wants a newer look at a server has one taken, not as many as fit into the wait.
+    // A gate that needs a newer read of a server causes one read, and not as many as fit into the wait.
     let looks = stage.calls("server_get");
     assert!(looks <= 40, "servers were looked at {looks} times");
-    stage.until("OpenStackMachine", "m0", Value::is_null).await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("OpenStackMachine", "m0").await;
+    stage.until_gone("Machine", "m0").await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
     stage
-        .until("OpenStackMachine", "m1", |survivor| {
+        .until_object("OpenStackMachine", "m1", |survivor| {
             status_and_reason(survivor, "InstanceReady") == ("True", "Ready")
                 && gate(survivor) == ("True", "MembersActive")
         })
         .await;
-    stage.until("Machine", "m1", is_hooked).await;
+    stage.until_object("Machine", "m1", is_hooked).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_that_a_user_took_off_is_not_put_back() {
     let stage = cluster_with_one_machine("hook-override").await;
-    stage.until("Machine", "m0", is_hooked).await;
-    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.until_object("Machine", "m0", is_hooked).await;
+    stage.cluster_api.delete("Machine", "m0").await;
     stage
-        .until("OpenStackMachine", "m0", |machine| {
+        .until_object("OpenStackMachine", "m0", |machine| {
             gate(machine).0 == "False"
         })
         .await;
@@ -198,7 +192,7 @@ async fn a_hook_that_a_user_took_off_is_not_put_back() {
             json!({"metadata": {"annotations": {HOOK: null}}}),
         )
         .await;
-    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until_gone("Machine", "m0").await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
 }
 
@@ -206,8 +200,8 @@ async fn a_hook_that_a_user_took_off_is_not_put_back() {
 async fn wiped_statuses_come_back_at_once_and_change_nothing_in_openstack() {
     let stage = cluster_with_one_machine("wiped").await;
     let is_ready = |object: &Value| status_and_reason(object, "Ready") == ("True", "Ready");
-    stage.until("OpenStackCluster", "c1", is_ready).await;
-    stage.until("OpenStackMachine", "m0", is_ready).await;
+    stage.until_object("OpenStackCluster", "c1", is_ready).await;
+    stage.until_object("OpenStackMachine", "m0", is_ready).await;
     let since = stage.cloud.control().last_call();
     for (kind, name, known) in [
         ("OpenStackServer", "m0", "instanceID"),
@@ -217,7 +211,7 @@ async fn wiped_statuses_come_back_at_once_and_change_nothing_in_openstack() {
         let before = stage.get(kind, name).await;
         stage.wipe_status(kind, name).await;
         // Nothing else causes a pass within ten minutes, and the test waits for less than that.
-        let after = stage.until(kind, name, is_ready).await;
+        let after = stage.until_object(kind, name, is_ready).await;
         assert_eq!(after["status"][known], before["status"][known], "{kind}");
         assert_eq!(
             after["status"]["initialization"], before["status"]["initialization"],
@@ -230,20 +224,16 @@ async fn wiped_statuses_come_back_at_once_and_change_nothing_in_openstack() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_object_deleted_alone_waits_for_the_gate() {
     let stage = cluster_with_one_machine("server-alone").await;
+    stage.cluster_api.delete("OpenStackServer", "m0").await;
     stage
-        .cluster_api
-        .delete("OpenStackServer", "m0")
-        .await
-        .unwrap();
-    stage
-        .until("OpenStackServer", "m0", |server| {
+        .until_object("OpenStackServer", "m0", |server| {
             status_and_reason(server, "InstanceReady") == ("False", "NoOtherMemberServing")
         })
         .await;
     assert_eq!(stage.calls("server_delete"), 0);
 }
 
-/// A machine that the watch does not show any more exists all the same, so that its gate holds its server.
+/// A machine that the watch does not show any more still exists, so its gate holds its server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_of_a_machine_that_lost_its_label_waits_for_the_gate() {
     const LABEL: &str = "cluster.x-k8s.io/watch-filter";
@@ -255,30 +245,22 @@ async fn the_server_of_a_machine_that_lost_its_label_waits_for_the_gate() {
         .await;
     let mut cluster = cluster(namespace);
     cluster["metadata"]["labels"] = json!({LABEL: "blue"});
-    stage
-        .cluster_api
-        .create_cluster("c1", cluster)
-        .await
-        .unwrap();
-    stage.until("OpenStackCluster", "c1", is_provisioned).await;
+    stage.cluster_api.create_cluster("c1", cluster).await;
+    stage.until_provisioned("OpenStackCluster", "c1").await;
     control_plane_machine(&stage, "m0").await;
     stage
         .patch("OpenStackMachine", "m0", label(json!("blue")))
         .await;
-    stage.until("Machine", "m0", is_hooked).await;
-    stage.until("OpenStackMachine", "m0", is_provisioned).await;
+    stage.until_object("Machine", "m0", is_hooked).await;
+    stage.until_provisioned("OpenStackMachine", "m0").await;
     let first = stage.get("OpenStackServer", "m0").await;
 
     stage
         .patch("OpenStackMachine", "m0", label(Value::Null))
         .await;
+    stage.cluster_api.delete("OpenStackServer", "m0").await;
     stage
-        .cluster_api
-        .delete("OpenStackServer", "m0")
-        .await
-        .unwrap();
-    stage
-        .until("OpenStackServer", "m0", |server| {
+        .until_object("OpenStackServer", "m0", |server| {
             matches!(
                 status_and_reason(server, "InstanceReady"),
                 ("False", "NoOtherMemberServing" | "NotYetObserved")
@@ -293,7 +275,7 @@ async fn the_server_of_a_machine_that_lost_its_label_waits_for_the_gate() {
     stage.patch("OpenStackMachine", "m0", bypass).await;
     // The machine lives on and creates its server again at once.
     stage
-        .until("OpenStackServer", "m0", |server| {
+        .until_object("OpenStackServer", "m0", |server| {
             server["metadata"]["uid"] != first["metadata"]["uid"]
         })
         .await;
@@ -305,13 +287,13 @@ async fn a_cluster_goes_at_once_with_everything_that_is_in_it() {
     stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
     control_plane_machine(&stage, "m1").await;
     stage
-        .until("OpenStackMachine", "m1", |machine| {
+        .until_object("OpenStackMachine", "m1", |machine| {
             gate(machine) == ("False", "MemberPending")
         })
         .await;
-    stage.until("Machine", "m1", is_hooked).await;
-    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
-    stage.until("Cluster", "c1", Value::is_null).await;
+    stage.until_object("Machine", "m1", is_hooked).await;
+    stage.cluster_api.delete("Cluster", "c1").await;
+    stage.until_gone("Cluster", "c1").await;
     for text in ["cluster-end-c1", "m0", "m1"] {
         assert_eq!(stage.leftovers(text), Vec::<String>::new(), "{text}");
     }

@@ -8,7 +8,7 @@ use test_support::env::{
     environment::{identity, status_and_reason},
 };
 
-/// The kind as far as it is read: any spec, any status.
+/// A definition of the kind that allows any spec and any status.
 fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -31,18 +31,17 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, spec)
-        .await
-        .unwrap();
+        .await;
     let until_told = async |reason: &str, words: &str| {
         stage
-            .until("OpenStackMachine", "w1", |machine| {
+            .until_object("OpenStackMachine", "w1", |machine| {
                 condition(machine, "InstanceReady").is_some_and(|(status, why, message)| {
                     status == "False" && why == reason && message.contains(words)
                 })
             })
             .await
     };
-    // Not even the kind is there.
+    // The definition of the kind is not installed yet.
     until_told(
         "DependencyNotFound",
         "spec.image.imageRef: there is no Image node of openstack.k-orc.cloud in the namespace image-object",
@@ -63,14 +62,14 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     .await;
     apply(&stage.admin, &[image("True")]).await.unwrap();
     stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "Ready") == ("True", "Ready")
         })
         .await;
     let server = stage.get("OpenStackServer", "w1").await;
     assert_eq!(server["status"]["resolved"]["imageID"], glance);
 
-    // The kind is watched by now: another server hears of its Image long before it would look again, after a minute.
+    // The kind is watched now, so another server gets a pass as soon as its Image changes, and not only after a minute.
     let mut other = image("False");
     other["metadata"]["name"] = json!("other");
     apply(&stage.admin, &[other.clone()]).await.unwrap();
@@ -79,10 +78,9 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     stage
         .cluster_api
         .create_machine("c1", "w2", false, spec)
-        .await
-        .unwrap();
+        .await;
     stage
-        .until("OpenStackServer", "w2", |server| {
+        .until_object("OpenStackServer", "w2", |server| {
             status_and_reason(server, "InstanceReady") == ("False", "DependencyFailed")
         })
         .await;
@@ -90,13 +88,13 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     let changed = std::time::Instant::now();
     apply(&stage.admin, &[other]).await.unwrap();
     stage
-        .until("OpenStackServer", "w2", |server| {
+        .until_object("OpenStackServer", "w2", |server| {
             status_and_reason(server, "InstanceReady").1 != "DependencyFailed"
         })
         .await;
     assert!(changed.elapsed().as_secs() < 45, "{:?}", changed.elapsed());
     stage
-        .until("OpenStackServer", "w2", |server| {
+        .until_object("OpenStackServer", "w2", |server| {
             status_and_reason(server, "Ready") == ("True", "Ready")
         })
         .await;

@@ -36,7 +36,7 @@ fn whole_server(stage: &Environment, name: &str, network: &str) -> Value {
     wanted
 }
 
-/// Whether a fault has met one of the calls since number `since`.
+/// Whether a fault has affected one of the calls since number `since`.
 fn has_struck(stage: &Environment, since: u64) -> bool {
     let was_struck = |call: &Call| call.fault.is_some();
     let calls = stage.cloud.control().calls_since(since);
@@ -52,7 +52,7 @@ async fn killed_at(work: Work, index: u32) -> bool {
     let wanted = [whole_server(&stage, "s1", &network)];
     if work == Work::Deletion {
         apply(&stage.admin, &wanted).await.unwrap();
-        stage.until("OpenStackServer", "s1", is_ready).await;
+        stage.until_object("OpenStackServer", "s1", is_ready).await;
     }
     let since = stage.cloud.control().last_call();
     stage.command(
@@ -64,11 +64,7 @@ async fn killed_at(work: Work, index: u32) -> bool {
     };
     match work {
         Work::Creation => apply(&stage.admin, &wanted).await.unwrap(),
-        Work::Deletion => stage
-            .cluster_api
-            .delete("OpenStackServer", "s1")
-            .await
-            .unwrap(),
+        Work::Deletion => stage.cluster_api.delete("OpenStackServer", "s1").await,
     }
     let what = format!("call {index} of the {work:?}, or its end");
     let struck = until(&what, async || {
@@ -80,15 +76,11 @@ async fn killed_at(work: Work, index: u32) -> bool {
     stage.kill().await;
     stage.command(json!({"clear": "faults"}));
     stage.start().await;
-    stage.until("OpenStackServer", "s1", is_over).await;
+    stage.until_object("OpenStackServer", "s1", is_over).await;
     assert_eq!(stage.cloud.control().duplicates(), [], "{namespace}");
     if work == Work::Creation {
-        stage
-            .cluster_api
-            .delete("OpenStackServer", "s1")
-            .await
-            .unwrap();
-        stage.until("OpenStackServer", "s1", Value::is_null).await;
+        stage.cluster_api.delete("OpenStackServer", "s1").await;
+        stage.until_gone("OpenStackServer", "s1").await;
     }
     assert_eq!(stage.leftovers("s1"), Vec::<String>::new(), "{namespace}");
     struck
@@ -125,7 +117,7 @@ fn misfortune(random: &mut StdRng) -> Option<Value> {
         0 => Some(json!({"reset": true, "apply": true})),
         1 => Some(json!({"status": 500, "apply": true})),
         2 => Some(json!({"hang": true, "apply": true})),
-        // The client has given up by the time at which the service does it.
+        // The client gives up before the service carries the call out.
         3 => Some(json!({"delay": random.random_range(4.0..8.0), "apply": true})),
         4 => Some(json!({"delay": 5, "status": 504, "apply": true})),
         _ => None,
@@ -171,18 +163,14 @@ async fn whatever_happens_to_its_creations_an_object_has_one_server() {
         stage.start().await;
     }
     for name in &names {
-        stage.until("OpenStackServer", name, is_ready).await;
+        stage.until_object("OpenStackServer", name, is_ready).await;
     }
     assert_eq!(stage.cloud.control().duplicates(), [], "seed {seed}");
     for name in &names {
-        stage
-            .cluster_api
-            .delete("OpenStackServer", name)
-            .await
-            .unwrap();
+        stage.cluster_api.delete("OpenStackServer", name).await;
     }
     for name in &names {
-        stage.until("OpenStackServer", name, Value::is_null).await;
+        stage.until_gone("OpenStackServer", name).await;
     }
     assert_eq!(stage.leftovers("r-"), Vec::<String>::new(), "seed {seed}");
 }
@@ -203,9 +191,9 @@ async fn a_server_that_nova_creates_after_the_deletion_began_is_deleted_too() {
     .await;
     stage.kill().await;
     let cluster_api = &stage.cluster_api;
-    cluster_api.delete("OpenStackServer", "s1").await.unwrap();
+    cluster_api.delete("OpenStackServer", "s1").await;
     stage.start().await;
-    stage.until("OpenStackServer", "s1", Value::is_null).await;
+    stage.until_gone("OpenStackServer", "s1").await;
     assert_eq!(stage.leftovers("s1"), Vec::<String>::new());
     assert_eq!(stage.calls("server_delete"), 1);
 }
@@ -260,20 +248,20 @@ async fn sub_ports_that_were_removed_from_their_trunk_are_deleted_by_the_next_pr
     let network = stage.network("n").await;
     let wanted = whole_server(&stage, "s1", &network);
     apply(&stage.admin, &[wanted]).await.unwrap();
-    stage.until("OpenStackServer", "s1", is_ready).await;
+    stage.until_object("OpenStackServer", "s1", is_ready).await;
     add_sub_port(&stage, "vlan-7", &network).await;
     let since = stage.cloud.control().last_call();
     let removal = json!({"label": "remove_subports"});
     stage.command(json!({"fault": {"match": removal, "count": 1, "hang": true, "apply": true}}));
     let cluster_api = &stage.cluster_api;
-    cluster_api.delete("OpenStackServer", "s1").await.unwrap();
+    cluster_api.delete("OpenStackServer", "s1").await;
     until("the sub-port is removed from its trunk", async || {
         has_struck(&stage, since).then_some(())
     })
     .await;
     stage.kill().await;
     stage.start().await;
-    stage.until("OpenStackServer", "s1", Value::is_null).await;
+    stage.until_gone("OpenStackServer", "s1").await;
     assert_eq!(stage.leftovers("vlan-7"), Vec::<String>::new());
     assert_eq!(stage.leftovers("s1"), Vec::<String>::new());
 }

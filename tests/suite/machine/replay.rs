@@ -1,5 +1,5 @@
-//! What happens to servers in real clouds, played again: everything a server can have at once, a server in ERROR that an
-//! operator repairs, a cloud that deletes softly, and a proxy that answers 404.
+//! Situations of servers in real clouds: everything a server can have at once, a server in ERROR that an operator repairs, a
+//! cloud that deletes softly, and a proxy that answers 404.
 
 use capo_openstack::{compute::NewServer, network::NewPort};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::stand_alone::server;
 
 async fn until_ready(stage: &Environment, name: &str) -> Value {
     let is_ready = |server: &Value| is(server, "Ready", "True");
-    stage.until("OpenStackServer", name, is_ready).await
+    stage.until_object("OpenStackServer", name, is_ready).await
 }
 
 /// Changes a label: a user's change is a reason to look at once.
@@ -24,8 +24,8 @@ async fn look(stage: &Environment, name: &str, moment: &str) {
 
 async fn delete(stage: &Environment, name: &str) {
     let cluster_api = &stage.cluster_api;
-    cluster_api.delete("OpenStackServer", name).await.unwrap();
-    stage.until("OpenStackServer", name, Value::is_null).await;
+    cluster_api.delete("OpenStackServer", name).await;
+    stage.until_gone("OpenStackServer", name).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,7 +101,7 @@ async fn a_server_in_error_shows_novas_fault_and_is_ready_again_once_it_is_repai
         status_and_reason(server, "InstanceReady").0 == "False"
             && server["status"]["conditions"].to_string().contains(fault)
     };
-    stage.until("OpenStackServer", "s1", in_error).await;
+    stage.until_object("OpenStackServer", "s1", in_error).await;
     stage.command(json!({"set_server": {"server": "s1", "status": "ACTIVE"}}));
     look(&stage, "s1", "repaired").await;
     until_ready(&stage, "s1").await;
@@ -136,7 +136,7 @@ async fn one_404_does_not_end_a_deletion() {
         .await
         .unwrap();
     until_ready(&stage, "s1").await;
-    // A proxy's, for the first read by id and for the first list.
+    // A proxy answers 404 to the first read by id and to the first list.
     for label in ["server_get", "server_list"] {
         stage.command(json!({"fault": {"match": {"label": label}, "count": 1, "status": 404}}));
     }
@@ -175,7 +175,7 @@ async fn a_strangers_server_of_the_same_name_is_neither_adopted_nor_deleted() {
         .await
         .unwrap();
     let refused = stage
-        .until("OpenStackServer", "s1", |server| {
+        .until_object("OpenStackServer", "s1", |server| {
             status_and_reason(server, "InstanceReady") == ("False", "AmbiguousMatch")
         })
         .await;

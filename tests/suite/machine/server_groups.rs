@@ -28,14 +28,16 @@ fn groups(stage: &Environment) -> Vec<(String, String, usize)> {
 }
 
 async fn until_ready(stage: &Environment, kind: &str, name: &str) -> Value {
-    stage.until(kind, name, |it| is(it, "Ready", "True")).await
+    stage
+        .until_object(kind, name, |it| is(it, "Ready", "True"))
+        .await
 }
 
 /// Deletes a machine with its server.
 async fn delete(stage: &Environment, name: &str) {
     let cluster_api = &stage.cluster_api;
-    cluster_api.delete("Machine", name).await.unwrap();
-    stage.until("OpenStackMachine", name, Value::is_null).await;
+    cluster_api.delete("Machine", name).await;
+    stage.until_gone("OpenStackMachine", name).await;
 }
 
 /// The spec in the manifest of the documentation.
@@ -62,8 +64,7 @@ async fn machines_share_a_group_that_goes_with_the_last_of_them() {
     for (name, spec) in [("w0", &soft), ("w1", &soft), ("w2", &soft), ("h0", &hard)] {
         cluster_api
             .create_machine("c1", name, false, spec.clone())
-            .await
-            .unwrap();
+            .await;
     }
     for name in ["w0", "w1", "w2", "h0"] {
         until_ready(&stage, "OpenStackMachine", name).await;
@@ -89,12 +90,12 @@ async fn machines_share_a_group_that_goes_with_the_last_of_them() {
 
     delete(&stage, "w0").await;
     assert_eq!(groups(&stage).len(), 2, "w1 and w2 are in the group");
-    // The last two go at the same time.
+    // The last two servers are deleted at the same time.
     for name in ["w1", "w2"] {
-        cluster_api.delete("Machine", name).await.unwrap();
+        cluster_api.delete("Machine", name).await;
     }
     for name in ["w1", "w2"] {
-        stage.until("OpenStackMachine", name, Value::is_null).await;
+        stage.until_gone("OpenStackMachine", name).await;
     }
     assert_eq!(groups(&stage), [(group(strictly), strictly.to_owned(), 1)]);
     delete(&stage, "h0").await;
@@ -115,13 +116,13 @@ async fn a_group_that_is_full_of_quota_or_deleted_by_hand_heals() {
     apply(&stage.admin, &[wanted("s1")]).await.unwrap();
     let refused =
         |server: &Value| status_and_reason(server, "InstanceReady") == ("False", "QuotaExceeded");
-    let shown = stage.until("OpenStackServer", "s1", refused).await;
+    let shown = stage.until_object("OpenStackServer", "s1", refused).await;
     let conditions = shown["status"]["conditions"].to_string();
     assert!(
         conditions.contains("too many server groups"),
         "{conditions}"
     );
-    // A user who changes the object is heard at once.
+    // A change by a user starts a pass at once.
     stage.command(json!({"clear": "faults"}));
     stage
         .patch(
@@ -162,14 +163,10 @@ async fn a_group_that_is_full_of_quota_or_deleted_by_hand_heals() {
         [("g".to_owned(), "soft-anti-affinity".to_owned(), 1)]
     );
     for name in ["s1", "s2"] {
-        stage
-            .cluster_api
-            .delete("OpenStackServer", name)
-            .await
-            .unwrap();
+        stage.cluster_api.delete("OpenStackServer", name).await;
     }
     for name in ["s1", "s2"] {
-        stage.until("OpenStackServer", name, Value::is_null).await;
+        stage.until_gone("OpenStackServer", name).await;
     }
     assert_eq!(groups(&stage), []);
 }

@@ -1,17 +1,13 @@
-//! Servers with all that is made for them, on workers: no load balancer has a say.
+//! Servers with everything that is created for them. They are workers, which no gate concerns.
 
 use serde_json::{Value, json};
 
-use test_support::env::{Environment, environment::status_and_reason};
+use test_support::env::{Environment, cluster_api::is_provisioned, environment::status_and_reason};
 
 use super::machine_spec;
 
 fn is_ready(object: &Value) -> bool {
     status_and_reason(object, "Ready") == ("True", "Ready")
-}
-
-fn is_provisioned(object: &Value) -> bool {
-    object["status"]["initialization"]["provisioned"] == true
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,10 +24,9 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, spec)
-        .await
-        .unwrap();
+        .await;
     let machine = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             is_provisioned(machine) && is_ready(machine)
         })
         .await;
@@ -72,9 +67,9 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
         "no hook on a worker"
     );
 
-    stage.cluster_api.delete("Machine", "w1").await.unwrap();
-    stage.until("Machine", "w1", Value::is_null).await;
-    stage.until("OpenStackServer", "w1", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "w1").await;
+    stage.until_gone("Machine", "w1").await;
+    stage.until_gone("OpenStackServer", "w1").await;
     assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
     for change in [
         "Created port w1-0 with",
@@ -99,18 +94,17 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
-    let before = stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    let before = stage.until_object("OpenStackMachine", "w1", is_ready).await;
     let server_before = stage.get("OpenStackServer", "w1").await;
-    // As after clusterctl move or a restore: the objects are there, their statuses are not.
+    // The objects exist without their statuses, as after clusterctl move or a restore.
     stage.stop().await;
     let since = stage.cloud.control().last_call();
     stage.wipe_status("OpenStackServer", "w1").await;
     stage.wipe_status("OpenStackMachine", "w1").await;
     stage.start().await;
     let after = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             is_ready(machine) && is_provisioned(machine)
         })
         .await;
@@ -125,9 +119,9 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
         server_before["status"]["instanceID"]
     );
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
-    // And nothing is left behind though the ports' ids were lost with the status.
-    stage.cluster_api.delete("Machine", "w1").await.unwrap();
-    stage.until("Machine", "w1", Value::is_null).await;
+    // No port is left, although the ids of the ports were lost with the status.
+    stage.cluster_api.delete("Machine", "w1").await;
+    stage.until_gone("Machine", "w1").await;
     assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
 }
 
@@ -150,10 +144,9 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
         stage
             .cluster_api
             .create_machine("c1", name, false, spec)
-            .await
-            .unwrap();
+            .await;
         let machine = stage
-            .until("OpenStackMachine", name, |machine| {
+            .until_object("OpenStackMachine", name, |machine| {
                 status_and_reason(machine, "InstanceReady") == ("False", "DependencyNotFound")
             })
             .await;
@@ -162,8 +155,8 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
     }
     stage.command(json!({"image": {"name": "nothing"}}));
     stage.command(json!({"flavor": {"name": "huge", "vcpus": 8, "ram": 1, "disk": 1}}));
-    stage.until("OpenStackMachine", "w1", is_ready).await;
-    stage.until("OpenStackMachine", "w2", is_ready).await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
+    stage.until_object("OpenStackMachine", "w2", is_ready).await;
     assert_eq!(stage.calls("server_create"), 2);
 }
 
@@ -179,9 +172,8 @@ async fn an_answer_that_was_lost_makes_nothing_twice() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(stage.calls("server_create"), 1);
     assert_eq!(stage.calls("port_create"), 1);
     assert!(stage.cloud.control().duplicates().is_empty());
@@ -194,11 +186,10 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
     stage.command(json!({"set_server": {"server": "w1", "status": "GONE"}}));
-    // Any change of the object is a reason to look.
+    // Any change of the object starts a pass.
     stage
         .patch(
             "OpenStackServer",
@@ -207,14 +198,14 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
         )
         .await;
     let machine = stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "InstanceReady") == ("False", "InstanceNotFound")
         })
         .await;
     assert!(is_provisioned(&machine), "what was said stays said");
     assert_eq!(stage.calls("server_create"), 1);
-    stage.cluster_api.delete("Machine", "w1").await.unwrap();
-    stage.until("Machine", "w1", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "w1").await;
+    stage.until_gone("Machine", "w1").await;
     assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
 }
 
@@ -222,7 +213,8 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
 async fn a_paused_machine_is_left_alone() {
     let mut stage = Environment::in_namespace("paused").start().await;
     stage.foreign_cluster("c1").await;
-    // Objects of two kinds do not come in the order in which they were changed, but all of them before the first pass.
+    // A watch may deliver changes of two kinds in another order, so the manager starts after the changes and reads all of them
+    // before its first pass.
     stage.stop().await;
     stage
         .patch("Cluster", "c1", json!({"spec": {"paused": true}}))
@@ -231,10 +223,9 @@ async fn a_paused_machine_is_left_alone() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
+        .await;
     stage
-        .until("OpenStackMachine", "w1", |machine| {
+        .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "Paused") == ("True", "Paused")
         })
         .await;
@@ -242,17 +233,17 @@ async fn a_paused_machine_is_left_alone() {
     stage
         .patch("Cluster", "c1", json!({"spec": {"paused": false}}))
         .await;
-    let machine = stage.until("OpenStackMachine", "w1", is_ready).await;
+    let machine = stage.until_object("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(
         status_and_reason(&machine, "Paused"),
         ("False", "NotPaused")
     );
-    // Its server hears of the next pause too, and of its end.
+    // The server's object is also paused and resumed with the Cluster the next time.
     for (paused, status) in [(true, "True"), (false, "False")] {
         let change = json!({"spec": {"paused": paused}});
         stage.patch("Cluster", "c1", change).await;
         stage
-            .until("OpenStackServer", "w1", |server| {
+            .until_object("OpenStackServer", "w1", |server| {
                 status_and_reason(server, "Paused").0 == status
             })
             .await;

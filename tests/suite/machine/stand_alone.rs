@@ -30,9 +30,9 @@ async fn a_server_without_a_cluster_comes_goes_and_survives_the_loss_of_its_stat
         .await
         .unwrap();
     let is_ready = |server: &Value| is(server, "Ready", "True");
-    let before = stage.until("OpenStackServer", "s1", is_ready).await;
+    let before = stage.until_object("OpenStackServer", "s1", is_ready).await;
 
-    // Image and flavor are gone by the time the status is lost.
+    // The image and the flavor do not exist any more when the status is lost.
     stage.stop().await;
     let since = stage.cloud.control().last_call();
     stage.wipe_status("OpenStackServer", "s1").await;
@@ -41,14 +41,13 @@ async fn a_server_without_a_cluster_comes_goes_and_survives_the_loss_of_its_stat
         stage.command(gone);
     }
     stage.start().await;
-    let after = stage.until("OpenStackServer", "s1", is_ready).await;
+    let after = stage.until_object("OpenStackServer", "s1", is_ready).await;
     for field in ["instanceID", "instanceState", "addresses", "resources"] {
         assert_eq!(after["status"][field], before["status"][field], "{field}");
     }
 
-    let delete = async |name| stage.cluster_api.delete("OpenStackServer", name).await;
-    delete("s1").await.unwrap();
-    stage.until("OpenStackServer", "s1", Value::is_null).await;
+    stage.cluster_api.delete("OpenStackServer", "s1").await;
+    stage.until_gone("OpenStackServer", "s1").await;
     assert_eq!(stage.leftovers("s1"), Vec::<String>::new());
     assert_eq!(
         stage.writes_since(since),
@@ -68,7 +67,7 @@ async fn a_port_without_a_network_has_that_of_its_subnet() {
     ]);
     apply(&stage.admin, &[wanted.clone()]).await.unwrap();
     let refused = stage
-        .until("OpenStackServer", "s1", |server| {
+        .until_object("OpenStackServer", "s1", |server| {
             status_and_reason(server, "InstanceReady") == ("False", "InvalidSpec")
         })
         .await;
@@ -80,7 +79,7 @@ async fn a_port_without_a_network_has_that_of_its_subnet() {
     wanted["spec"]["ports"].as_array_mut().unwrap().pop();
     apply(&stage.admin, &[wanted]).await.unwrap();
     let made = stage
-        .until("OpenStackServer", "s2", |server| {
+        .until_object("OpenStackServer", "s2", |server| {
             is(server, "Ready", "True")
         })
         .await;
@@ -97,7 +96,7 @@ async fn a_changed_secret_is_used_although_nothing_else_happens() {
         .unwrap();
     let signed_in = |server: &Value, status| is(server, "OpenStackAuthenticationSucceeded", status);
     stage
-        .until("OpenStackServer", "s1", |server| {
+        .until_object("OpenStackServer", "s1", |server| {
             is(server, "Ready", "True")
         })
         .await;
@@ -107,10 +106,10 @@ async fn a_changed_secret_is_used_although_nothing_else_happens() {
     assert_ne!(good, bad);
     stage.secret("cloud-config", &bad, None).await;
     stage
-        .until("OpenStackServer", "s1", |server| signed_in(server, "False"))
+        .until_object("OpenStackServer", "s1", |server| signed_in(server, "False"))
         .await;
     stage.secret("cloud-config", &good, None).await;
     stage
-        .until("OpenStackServer", "s1", |server| signed_in(server, "True"))
+        .until_object("OpenStackServer", "s1", |server| signed_in(server, "True"))
         .await;
 }

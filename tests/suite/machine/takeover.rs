@@ -25,19 +25,18 @@ async fn a_provider_id_has_no_region_of_the_cluster_and_is_never_rewritten() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
-        .await
-        .unwrap();
-    let machine = stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    let machine = stage.until_object("OpenStackMachine", "w1", is_ready).await;
     let id = machine["status"]["instanceID"].as_str().unwrap().to_owned();
     assert_eq!(machine["spec"]["providerID"], format!("openstack:///{id}"));
-    // An earlier version wrote the cluster's region: its nodes carry it too.
+    // An earlier version wrote the cluster's region into the provider id. It must stay, because the nodes have the same id.
     stage.stop().await;
     let earlier = format!("openstack://RegionOne/{id}");
     let change = json!({"spec": {"providerID": earlier}});
     stage.patch("OpenStackMachine", "w1", change).await;
     let since = stage.cloud.control().last_call();
     stage.start().await;
-    let machine = stage.until("OpenStackMachine", "w1", is_ready).await;
+    let machine = stage.until_object("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(machine["spec"]["providerID"], earlier);
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
 }
@@ -65,9 +64,8 @@ async fn a_filter_of_security_groups_means_all_that_match() {
     stage
         .cluster_api
         .create_machine("c1", "w1", false, spec)
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w1", is_ready).await;
+        .await;
+    stage.until_object("OpenStackMachine", "w1", is_ready).await;
     let server = stage.get("OpenStackServer", "w1").await;
     let groups = &server["status"]["resolved"]["ports"][0]["securityGroups"];
     let mut groups: Vec<String> = serde_json::from_value(groups.clone()).unwrap();

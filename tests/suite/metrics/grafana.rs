@@ -50,7 +50,7 @@ fn the_boards_are_of_grafanas_types() {
     let (good, told) = compile();
     assert!(good, "{told}");
 
-    // The compiler really looks at all of it.
+    // A wrong board is refused, so the compiler does check boards, panels and options.
     let mut wrong = all()[0].json();
     wrong["panels"][0]["options"]["colorMode"] = json!("loud");
     wrong["panels"][1]["gridPos"]["x"] = json!("0");
@@ -100,7 +100,7 @@ fn typed(board: &Value) -> String {
     let mut rest = board.clone();
     rest["panels"] = json!([]);
     for annotation in rest["annotations"]["list"].as_array_mut().unwrap() {
-        // What its data source makes of an annotation is not in the schema of boards.
+        // The schema of boards does not have the fields that the data source reads from an annotation.
         let annotation = annotation.as_object_mut().unwrap();
         for own in ["expr", "step", "titleFormat"] {
             assert!(annotation.remove(own).is_some(), "{own}");

@@ -1,4 +1,4 @@
-//! The metrics, as any client that reaches their port gets them.
+//! What any client that reaches the port of the metrics gets.
 
 use std::path::Path;
 
@@ -100,7 +100,8 @@ async fn the_certificate_is_our_own_until_there_is_one_and_the_last_good_one_eve
     serving.write(&pair.certificate, &pair.key);
     serving.until_trusted(&first).await;
 
-    // Half of a pair, then nonsense: the manager logs each once, and the first pair stays in use.
+    // The certificate files are replaced by half of a pair and then by other text. The manager logs each of them once, and the
+    // first pair stays in use.
     serving.write("no certificate at all", &pair.key);
     serving
         .manager
@@ -132,7 +133,7 @@ async fn endless_and_huge_requests_are_cut() {
         String::from_utf8_lossy(&told).into_owned()
     };
 
-    // A head without an end, as fast as it is taken.
+    // A client sends a head without an end, as fast as it is read.
     let mut stream = connect().await;
     let mut sent = 0_usize;
     stream
@@ -149,7 +150,7 @@ async fn endless_and_huge_requests_are_cut() {
     }
     assert!(sent < 8 << 20, "{sent} bytes of a head were taken");
 
-    // A body without an end: it is answered without being read, and the connection closes.
+    // A client sends a body without an end. The answer comes without the body being read, and the connection closes.
     let mut stream = connect().await;
     stream
         .write_all(b"POST /metrics HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -162,12 +163,12 @@ async fn endless_and_huge_requests_are_cut() {
     }
     assert!(sent < 32 << 20, "{sent} bytes of a body were taken");
 
-    // A head that never comes to its end, byte by byte.
+    // A client sends an incomplete head and then nothing.
     let mut stream = connect().await;
     stream.write_all(b"GET /metrics HT").await.unwrap();
     answer(&mut stream).await;
 
-    // Nothing of it hurt.
+    // After all of this the manager serves its metrics as before.
     let (status, text) = get(&serving.manager.metrics_url()).await.unwrap();
     assert_eq!(status, 200);
     assert!(text.contains("capo_build_info"));

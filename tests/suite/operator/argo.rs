@@ -13,13 +13,13 @@ use crate::env::{apply::documents, programs};
 
 const SCRIPTS: &str = "deploy/argocd/infrastructure.cluster.x-k8s.io";
 
-/// What the script of the object's kind says of it: status and message.
+/// The status and message that the script of the object's kind returns.
 pub(super) fn verdict(object: &Value) -> (String, String) {
     let kind = object["kind"].as_str().unwrap();
     let script = repository(SCRIPTS).join(kind).join("health.lua");
     let folder = tempfile::tempdir().unwrap();
     let around = folder.path().join("around.lua");
-    // Argo CD gives scripts the object and takes what they return; these libraries it does not give them.
+    // Argo CD gives scripts the object and takes what they return. It does not give them these libraries.
     let text = format!(
         "local script = assert(loadfile({}))\nlocal out = print\nobj = {}\n\
          io, os, string, math, debug, coroutine = nil, nil, nil, nil, nil, nil\n\

@@ -24,7 +24,7 @@ fn run(program: &Path, kubeconfig: Option<&Path>, arguments: &[&str]) -> Output 
     if let Some(kubeconfig) = kubeconfig {
         command.env("KUBECONFIG", kubeconfig);
     } else {
-        // Nor one in the home folder of whoever runs the tests.
+        // The kubeconfig in the home folder of the user who runs the tests must not be used either.
         command.env("HOME", "/nonexistent");
     }
     command.output().unwrap()
@@ -93,7 +93,7 @@ fn it_is_a_plugin_by_name() {
         let help = text(&run(&plugin, None, &["--help"]).stdout);
         assert!(help.contains(&format!("Usage: {name} <COMMAND>")), "{help}");
         assert!(!help.contains("--leader-elect"), "{help}");
-        // A plugin never runs the manager.
+        // As a plugin, the program does not run the manager.
         assert_eq!(run(&plugin, None, &[]).status.code(), Some(2));
         let explained = run(&plugin, None, &["explain", "memberpending"]);
         assert!(text(&explained.stdout).contains("PENDING_CREATE"));
@@ -221,8 +221,9 @@ async fn columns_tell_the_same(stage: &IsolatedEnvironment) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--leader-elect", "--logging-format=json"]);
-    manager.until_ready().await.unwrap();
+    let manager = stage
+        .ready_manager("manager", &["--leader-elect", "--logging-format=json"])
+        .await;
     stage.create_cluster("seen", "127.79.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "seen").await;
     let viewer = viewer(&stage).await;
@@ -262,7 +263,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     assert_eq!(waited.status.code(), Some(3), "{}", text(&waited.stderr));
     assert!(text(&waited.stdout).contains("gate Held OperatorHold"));
 
-    // Whoever waits sees it open, and each change on a line of its own.
+    // `watch` prints each change on a line of its own, and ends when the gate opens.
     let watcher = std::process::Command::new(ours())
         .args(["watch", "seen", "--until=open", "--timeout=5m"])
         .env("KUBECONFIG", &viewer)

@@ -75,9 +75,10 @@ async fn it_is_reported_and_changes_nothing() {
     apply(&admin, &rights).await.unwrap();
     let flag = format!("--cluster-operator-name={NAME}");
 
-    // Where the kind is not served: the metric and the line say it all the same, and nothing complains.
-    let mut manager = stage.start_manager("without", &["--leader-elect", &flag]);
-    manager.until_ready().await.unwrap();
+    // If the kind is not served, the metric and the line of /readyz report the same, and the log has no error.
+    let mut manager = stage
+        .ready_manager("without", &["--leader-elect", &flag])
+        .await;
     let line = until("the line of /readyz?verbose", async || {
         let (code, body) = get(&manager.health_url("/readyz?verbose")).await.ok()?;
         assert_eq!(code, 200);
@@ -103,7 +104,7 @@ async fn it_is_reported_and_changes_nothing() {
     manager.process.signal("TERM").unwrap();
     manager.process.wait(PATIENCE).unwrap();
 
-    // Where it is: created, and filled.
+    // If the kind is served, the report is created and filled.
     apply(&admin, &documents(DEFINITION).unwrap())
         .await
         .unwrap();
@@ -112,8 +113,9 @@ async fn it_is_reported_and_changes_nothing() {
         reports.list(&kube::api::ListParams::default()).await.ok()
     })
     .await;
-    let mut manager = stage.start_manager("with", &["--leader-elect", &flag]);
-    manager.until_ready().await.unwrap();
+    let _manager = stage
+        .ready_manager("with", &["--leader-elect", &flag])
+        .await;
     let whole = until("the report", async || {
         let object = reports.get_opt(NAME).await.unwrap()?;
         status_of(&object, "Available").is_some().then_some(object)
@@ -141,14 +143,14 @@ async fn it_is_reported_and_changes_nothing() {
     })
     .await;
 
-    // Whatever stands in it stops no work, and is put right as a whole with the next change.
+    // Wrong content of the report stops no other work, and the next change replaces all of it.
     let untrue = json!({"status": {"versions": null, "conditions": [{"type": "Degraded", "status": "True",
         "reason": "Lie", "message": "", "lastTransitionTime": "2026-11-21T12:00:00Z"}]}});
     reports
         .patch_status(NAME, &PatchParams::default(), &Patch::Merge(&untrue))
         .await
         .unwrap();
-    // Its creation lasts longer than the time between two sums.
+    // The creation of the load balancer takes longer than the time between two summaries.
     let slow =
         json!({"operation": {"operation": "load-balancer-create", "duration": 20, "count": 1}});
     stage.cloud.control().run(slow).unwrap();
@@ -167,7 +169,7 @@ async fn it_is_reported_and_changes_nothing() {
     })
     .await;
 
-    // It is summed up every five seconds, and written only where the sum changed.
+    // The state is summed up every five seconds, and written only if the summary has changed.
     until("four revisions", async || {
         (revisions.seen.lock().len() >= 4).then_some(())
     })

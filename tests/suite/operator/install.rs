@@ -20,7 +20,7 @@ fn attempt(clusterctl: &Clusterctl, kubeconfig: &Path, commands: &str) -> (bool,
     (output.status.success(), printed)
 }
 
-/// What the commands print, which must fail and be listed in the page's table of what can be missing.
+/// The output of the commands. They must fail, and the page's table of what can be missing must list the output.
 fn refused(clusterctl: &Clusterctl, kubeconfig: &Path, commands: &str, listed: &str) -> String {
     let (succeeded, printed) = attempt(clusterctl, kubeconfig, commands);
     assert!(!succeeded, "{commands}\n{printed}");

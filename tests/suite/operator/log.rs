@@ -38,7 +38,7 @@ pub(super) fn tells_changes_alone(log: &str, (cluster, machine): (&str, &str), r
     for pair in decisions.windows(2) {
         assert_ne!(told(pair[0]), told(pair[1]), "decided twice");
     }
-    // What an ordinary hold waits for next is no decision.
+    // A change of what an ordinary hold waits for is not logged as a decision.
     let begins = decisions.first().map(|line| &line["message"]);
     let ends = decisions
         .last()

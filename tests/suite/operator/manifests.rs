@@ -1,4 +1,4 @@
-//! `capo-rs manifests`: its options, what contradicts what, and its result over an installed CAPO.
+//! `capo-rs manifests`: its options, options that contradict each other, and its result applied over an installed CAPO.
 
 use std::{
     collections::BTreeSet,
@@ -276,7 +276,7 @@ fn a_manager_of_one_namespace_has_rights_in_that_namespace() {
     assert_eq!(args[3], "--skip-crd-migration-phases=All");
 }
 
-/// What CAPO 0.14 leaves in a cluster that its field manager owns and ours changes, and what of it stays after a forced
+/// The fields that CAPO 0.14's field manager owns and our manifests change, and those of them that stay after a forced
 /// server-side apply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn applied_over_capo_nothing_of_it_is_left_that_would_break_the_manager() {

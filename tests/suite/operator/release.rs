@@ -128,7 +128,7 @@ fn clusterctl_takes_the_release() {
         "manager"
     );
     assert!(taken.len() >= 20, "{}", taken.len());
-    // It does read the metadata: a version of no series is refused.
+    // clusterctl reads the metadata: it refuses a version that is in no series.
     std::fs::write(
         release.join("metadata.yaml"),
         std::fs::read_to_string(repository("deploy/metadata.yaml"))
@@ -145,14 +145,14 @@ fn generate(home: &Path, config: &Path, version: &str) -> Output {
         .arg(format!("openstack:{version}"))
         .arg("--config")
         .arg(config)
-        // Nothing of whoever runs the tests, and no look for a newer clusterctl.
+        // The command must not read the settings of the user who runs the tests, nor look for a newer clusterctl.
         .env("HOME", home)
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .output()
         .unwrap()
 }
 
-/// What `deploy/release.sh` answers in `folder`, where it must refuse.
+/// The output of `deploy/release.sh` in `folder`, where it must fail.
 fn refused_release(folder: &Path, variables: &[(&str, &str)]) -> String {
     let output = Command::new(folder.join("deploy/release.sh"))
         .env_remove("VERSION")
@@ -277,7 +277,7 @@ while [ "$1" != --manifest-path ]; do shift; done
 echo "{\"name\": \"capo-rs\", \"purl\": \"file://${2%/Cargo.toml}\"}" >"${2%Cargo.toml}capo-rs.cdx.json"
 "#;
 
-/// With the compiler and the tool for the SBOM replaced; all else is what `make release` runs.
+/// Stand-ins replace the compiler and the tool for the SBOM. Everything else is what `make release` runs.
 #[test]
 fn a_release_is_complete_and_its_checksums_fit() {
     let copy = clone();

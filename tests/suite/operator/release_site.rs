@@ -70,7 +70,7 @@ impl Site {
         site
     }
 
-    /// Marks the Deployment as rolled out all the while, as its controller would: there are no nodes here.
+    /// Reports the Deployment as rolled out all the time, as its controller would, because there are no nodes here.
     pub(super) async fn roll_out(&self) -> AbortOnDropHandle<()> {
         let deployments: Api<Deployment> =
             Api::namespaced(self.kubernetes.admin().await.unwrap(), "capo-system");
@@ -90,7 +90,7 @@ impl Site {
                     }});
                     let name = deployment.metadata.name.unwrap_or_default();
                     let (with, change) = (PatchParams::default(), Patch::Merge(status));
-                    // It may be gone by now.
+                    // The Deployment may not exist any more.
                     let _ = deployments.patch_status(&name, &with, &change).await;
                 }
                 tokio::time::sleep(Duration::from_millis(300)).await;

@@ -1,4 +1,4 @@
-//! Canaries: what must stay secret is looked for in everything that the manager says, at every verbosity.
+//! Secret texts are searched for in everything that the manager prints, at every verbosity.
 
 use base64::Engine as _;
 use fake_cloud::Command;
@@ -28,7 +28,7 @@ async fn nothing_secret_is_said_at_any_verbosity() {
     let stage = IsolatedEnvironment::start().await;
     let admin = stage.kubernetes.admin().await.unwrap();
     let control = stage.cloud.control();
-    // Everything that the cloud accepts is a canary.
+    // Every credential that the cloud accepts is such a text.
     control
         .command(Command::User {
             name: "demo".to_owned(),
@@ -51,9 +51,10 @@ async fn nothing_secret_is_said_at_any_verbosity() {
             "--logging-format=json"
         };
         let level = format!("--v={verbosity}");
-        let mut manager = stage.start_manager(&name, &["--leader-elect", &level, format]);
-        manager.until_ready().await.unwrap();
-        // First a password that is refused, so that the manager reports an error; then the right one.
+        let mut manager = stage
+            .ready_manager(&name, &["--leader-elect", &level, format])
+            .await;
+        // The manager first gets a password that is refused, so that it reports an error, and then the right one.
         apply(&admin, &[secret(WRONG)]).await.unwrap();
         stage
             .create_cluster(&name, &format!("127.{}.0.0/24", 70 + round))
@@ -82,7 +83,7 @@ async fn nothing_secret_is_said_at_any_verbosity() {
         manager.process.signal("TERM").unwrap();
         manager.process.wait(PATIENCE).unwrap();
         let log = std::fs::read_to_string(manager.process.log()).unwrap();
-        // A canary that is never near a log proves nothing: the log does tell of the refusal.
+        // The search proves something only if the log reports the use of the credentials, so the refusal must be in the log.
         assert!(
             verbosity == 0 || log.contains("AuthFailed"),
             "{verbosity}: {log}"

@@ -84,8 +84,7 @@ async fn object(stage: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_of_our_objects_as_cluster_api_users_query_it() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--leader-elect"]);
-    manager.until_ready().await.unwrap();
+    let _manager = stage.ready_manager("manager", &["--leader-elect"]).await;
     let (mut exporter, url) = start(&stage.kubernetes).await;
     stage.create_cluster("state", "127.77.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "state").await;

@@ -88,7 +88,7 @@ async fn by_server_side_apply_and_back() {
     );
     assert_eq!(deployment["spec"]["replicas"], 2);
 
-    // The second step of the page takes the flag away; nothing conflicts any more.
+    // The second step of the page removes the flag. There is no conflict any more.
     site.run(&block("enforce")).await;
     let deployment = site
         .get("-n capo-system deployment capo-controller-manager")
@@ -96,7 +96,7 @@ async fn by_server_side_apply_and_back() {
     let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
     assert!(!arguments.contains("observe"), "{arguments}");
 
-    // And back.
+    // The way back: CAPO's release replaces what capo-rs has installed.
     let capo = std::fs::read(&file).unwrap();
     let capo = release(
         &site,
@@ -122,7 +122,8 @@ async fn by_server_side_apply_and_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_server_side_apply_alone() {
-    // Without the other steps of the page the installation is complete too: CAPO's entries that stay are answered.
+    // The installation is also complete without the other steps of the page, because capo-rs answers the entries of CAPO that
+    // stay.
     let site = Site::start().await;
     let capo = of_capo();
     site.run(&format!(
@@ -224,7 +225,7 @@ async fn by_clusterctl() {
          --control-plane kubeadm:v1.14.2 --infrastructure openstack:v0.14.7",
     )
     .await;
-    // Its kind has no webhook, so that it can be created while no manager runs.
+    // This kind has no webhook, so an object of it can be created while no manager runs.
     let pool = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackFloatingIPPool",
         "metadata": {"name": "kept", "namespace": "default"},

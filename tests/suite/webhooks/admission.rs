@@ -42,7 +42,7 @@ impl Twins {
         twins
     }
 
-    /// What the API server says to a change, given in v1beta2's terms, in each version.
+    /// Sends a change to the API server in each version, and returns both answers. `patch` is written for v1beta2.
     async fn tried(&self, patch: &Value) -> [Result<(), String>; 2] {
         let base = serde_json::to_value(self.new.get(self.name).await.unwrap()).unwrap();
         let changed = patched(&base, patch);
@@ -73,7 +73,7 @@ impl Twins {
         }
     }
 
-    /// Both refuse; each names the field as its version does.
+    /// Checks that both versions refuse the change, and that each answer has the field's name in its version.
     async fn refuses(&self, patch: Value, old: &str, new: &str) {
         let answers = self.tried(&patch).await;
         for (answer, expected) in answers.into_iter().zip([old, new]) {
@@ -229,7 +229,7 @@ async fn rules_of_clusters() {
             json!({"bastion": null}),
             same("spec.bastion: Forbidden: null: can't be removed while enabled"),
         ),
-        // CEL in the definition speaks first.
+        // A CEL rule of the definition refuses this before the webhook is called.
         (json!({"identityRef": {"region": "two"}}), same("region")),
     ] {
         cluster.refuses(json!({"spec": patch}), old, new).await;
@@ -412,7 +412,7 @@ async fn rules_of_machines_and_templates() {
                 .map_err(|error| error.to_string())
         }
     };
-    // Only an owner's change of credentials is handed down.
+    // The credentials of a server's object can be changed only if it has an owner, because an owner passes its own change on.
     let credentials = json!({"spec": {"identityRef": {"cloudName": "other"}}});
     let refused = patch(credentials.clone()).await.unwrap_err();
     assert!(

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::env::{Installation, Kubernetes, Manager};
+use crate::env::Installation;
 use test_support::{
     waiting::until,
     webhooks::{api, object},
@@ -44,7 +44,7 @@ fn cluster(version: &str, rest: &str) -> String {
     )
 }
 
-/// Bodies, and the answers that are right: a status, and a text that must be in what is said.
+/// Bodies and their right answers: the status, and a text that the answer must contain.
 fn bodies() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
     let deep = |open: &str, count: usize| open.repeat(count);
     let closed = format!("{}0{}", "[".repeat(5_000), "]".repeat(5_000));
@@ -200,17 +200,11 @@ fn bodies() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_gets_a_clear_answer_in_bounded_time_and_memory() {
-    let kubernetes = Kubernetes::start().await.unwrap();
-    kubernetes.install_cluster_api().await.unwrap();
-    let installation = Installation::install(&kubernetes).await.unwrap();
-    let arguments = installation.arguments();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut manager =
-        Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
-    manager.until_ready().await.unwrap();
+    let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
+    let logs = kubernetes.folder();
+    let manager = installation.ready_manager(logs, &[]).await.unwrap();
 
-    let port = arguments[0].trim_start_matches("--webhook-port=");
-    let url = format!("https://127.0.0.1:{port}");
+    let url = format!("https://127.0.0.1:{}", installation.webhook_port);
     let authority = kubernetes.authority().certificate();
     let root = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
     let client = reqwest::Client::builder()
@@ -264,7 +258,7 @@ async fn in_time<T>(mut request: impl AsyncFnMut() -> Result<T, kube::Error>) ->
     .await
 }
 
-/// As large as the API server takes, in both versions; one that is too large is its own to refuse. It cuts off a
+/// Writes an object as large as the API server accepts, in both versions. The API server itself refuses a larger one. It ends a
 /// conversion after 30 s and an admission after 10 s.
 async fn objects_at_size_limits(client: &Client) {
     let old = api(client, "OpenStackCluster", "v1beta1", "default");

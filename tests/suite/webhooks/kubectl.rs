@@ -1,5 +1,5 @@
-//! kubectl with manifests of v1beta1, while a controller writes spec and status in v1beta2: what people do
-//! from the day of the change on. No field may be stale, and none may get lost.
+//! kubectl with manifests of v1beta1, while a controller writes spec and status in v1beta2: this is what users do after the
+//! change of the version. No field may be stale, and none may get lost.
 
 use std::{
     io::Write as _,
@@ -49,7 +49,7 @@ impl Kubectl {
         command
     }
 
-    /// Runs it with `input`; answers whether it went well, and what it said.
+    /// Runs it with `input`. Returns whether it succeeded, and its output.
     fn run(&self, arguments: &[&str], input: &str) -> (bool, String) {
         let mut running = self
             .command(arguments)
@@ -69,7 +69,7 @@ impl Kubectl {
         )
     }
 
-    /// Runs it and answers what it said; it must go well.
+    /// Runs it and returns its output. It must succeed.
     fn good(&self, arguments: &[&str], input: &str) -> String {
         let (good, said) = self.run(arguments, input);
         assert!(good, "kubectl {arguments:?}: {said}\n{input}");
@@ -82,7 +82,7 @@ impl Kubectl {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The object in both versions, which must be one and the same.
+    /// The object in both versions, after a check that they convert into each other.
     fn both(&self, name: &str) -> (Value, Value) {
         let (old, new) = (self.get(OLD, name), self.get(NEW, name));
         assert_eq!(
@@ -98,7 +98,7 @@ impl Kubectl {
     }
 }
 
-/// What a user of CAPO 0.14 has in git.
+/// A manifest that a user of CAPO 0.14 keeps in git.
 fn manifest(name: &str, nameserver: &str, allowed: &str) -> String {
     format!(
         "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
@@ -135,7 +135,7 @@ spec:
 
 const ALLOWED: &str = "    allowedCIDRs: [10.0.0.0/8]";
 
-/// The controller's part: it writes spec and status through v1beta2.
+/// Writes spec and status through v1beta2, as the controller does.
 async fn controller_writes(clusters: &Api<DynamicObject>, name: &str, round: i64) {
     let parameters = PatchParams::default();
     let spec = json!({"spec": {
@@ -161,7 +161,7 @@ async fn controller_writes(clusters: &Api<DynamicObject>, name: &str, round: i64
         .unwrap();
 }
 
-/// What the controller wrote last is what v1beta1 shows.
+/// Checks that v1beta1 shows what the controller has written last.
 fn assert_shows(old: &Value, round: i64) {
     assert_eq!(old["spec"]["controlPlaneEndpoint"]["host"], "203.0.113.5");
     assert_eq!(
@@ -199,11 +199,11 @@ async fn apply_edit_and_apply_again_with_a_controller_in_between() {
     controller_writes(&clusters, "c", 1).await;
     let (old, _) = kubectl.both("c");
     assert_shows(&old, 1);
-    // Nothing of the user's differs, and nothing of the controller's is taken away.
+    // No field of the user differs, and no field of the controller is removed.
     kubectl.good(&["diff", "--filename=-"], &first);
     assert!(kubectl.good(&apply, &first).contains("unchanged"));
 
-    // One field changes, one is left out.
+    // The user changes one field and leaves one out.
     let second = manifest("c", "9.9.9.9", "");
     kubectl.good(&apply, &second);
     let (old, new) = kubectl.both("c");
@@ -218,7 +218,7 @@ async fn apply_edit_and_apply_again_with_a_controller_in_between() {
     );
     assert_eq!(old["spec"]["bastion"]["spec"]["flavor"], "m1.tiny");
 
-    // An editor that is open while the controller writes.
+    // The user has an editor open while the controller writes.
     let kubectl_path = programs::kubectl().unwrap();
     let kubeconfig = kubectl.served.kubernetes.admin_kubeconfig();
     let written_meanwhile = json!({"status": {"network": {"id": "n-2"}}}).to_string();
@@ -252,7 +252,7 @@ async fn apply_edit_and_apply_again_with_a_controller_in_between() {
     );
     assert_eq!(old["status"]["conditions"][0]["message"], "round 1");
 
-    // A controller that changes a field of the user's: his next apply puts it back, and only that.
+    // A controller changes a field of the user. The user's next apply restores this field and changes no other one.
     let theirs = json!({"spec": {"bastion": {"spec": {"flavor": {"id": "f-2"}}}}});
     clusters
         .patch("c", &PatchParams::default(), &Patch::Merge(theirs))
@@ -271,7 +271,7 @@ async fn apply_edit_and_apply_again_with_a_controller_in_between() {
         json!(["9.9.9.9"])
     );
 
-    // A user who writes back what was read before the controller's write gets a conflict.
+    // A user who writes back an object that was read before the controller's write gets a conflict.
     let stale = kubectl.good(&["get", OLD, "c", "--output=yaml"], "");
     controller_writes(&clusters, "c", 2).await;
     let (good, said) = kubectl.run(&["replace", "--filename=-"], &stale);
@@ -330,7 +330,7 @@ spec:
         json!({"delay": 5, "timeout": 5})
     );
 
-    // Each applies again: nothing changes, not even the resource version once both versions are known.
+    // Each applies again. Nothing changes, not even the resource version, after both versions have been written once.
     kubectl.good(&gitops, &first);
     kubectl.good(&team, &monitor(5));
     let version = |value: &Value| {
@@ -346,7 +346,7 @@ spec:
     assert_eq!(version(&before), version(&after));
     assert_shows(&after, 1);
 
-    // One leaves a field out and changes another while the controller writes; the other's stay.
+    // One user leaves a field out and changes another while the controller writes. The fields of the other user stay.
     controller_writes(&clusters, "s", 2).await;
     kubectl.good(&gitops, &manifest("s", "9.9.9.9", ""));
     kubectl.good(&team, &monitor(7));

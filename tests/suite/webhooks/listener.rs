@@ -1,4 +1,4 @@
-//! The listener, as any client that reaches its port meets it.
+//! What any client that reaches the port of the listener gets.
 
 use std::{
     sync::{
@@ -121,9 +121,9 @@ async fn large_bodies_are_cut() {
     let listening = listening().await;
     let begun = Instant::now();
     for head in [
-        // Announced: refused before a byte of it.
+        // A body whose announced length is too large is refused before any of it is read.
         "Content-Length: 104857600\r\n\r\n",
-        // Not announced: refused once it is too much.
+        // A body without an announced length is refused as soon as it is too large.
         "Transfer-Encoding: chunked\r\n\r\n",
     ] {
         let mut stream = connect(&listening).await.unwrap();
@@ -158,7 +158,7 @@ async fn large_bodies_are_cut() {
 
 #[tokio::test]
 async fn slow_clients_are_dropped() {
-    // No handshake; no TLS at all.
+    // A client that begins no handshake, and one that does not speak TLS.
     let listening = impatient(|limits| &mut limits.handshake).await;
     let address = listening.url.trim_start_matches("https://").to_owned();
     let mut silent = TcpStream::connect(&address).await.unwrap();
@@ -167,14 +167,14 @@ async fn slow_clients_are_dropped() {
     let _ = plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await;
     assert!(!until_dropped(&mut plain).await.starts_with(b"HTTP"));
 
-    // Half a head.
+    // A client that sends half of a head.
     let listening = impatient(|limits| &mut limits.headers).await;
     let mut half = connect(&listening).await.unwrap();
     let _ = half.write_all(b"POST /convert HTTP/1.1\r\nHost:").await;
     let answer = until_dropped(&mut half).await;
     assert!(!String::from_utf8_lossy(&answer).contains("200 OK"));
 
-    // Half a body.
+    // A client that sends half of a body.
     let listening = impatient(|limits| &mut limits.body).await;
     let mut half = connect(&listening).await.unwrap();
     half.write_all(b"POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
@@ -188,7 +188,7 @@ async fn slow_clients_are_dropped() {
     );
 }
 
-/// A listener that waits 100 ms for one thing and hours for the others, so that a busy machine meets no other limit than that one.
+/// A listener that waits 100 ms for one thing and hours for the others, so that no other limit applies, even on a busy machine.
 async fn impatient(limit: impl FnOnce(&mut Limits) -> &mut Duration) -> Listening {
     let hours = Duration::from_hours(5);
     let limited = |settings: &mut Settings| {
@@ -202,7 +202,7 @@ async fn impatient(limit: impl FnOnce(&mut Limits) -> &mut Duration) -> Listenin
 /// What the listener sends until it closes the connection.
 async fn until_dropped(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut answer = Vec::new();
-    // It may be reset.
+    // The connection may also be reset, which is an error of the read.
     let dropped = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
     assert!(dropped.is_ok(), "it stays open");
     answer
@@ -281,7 +281,7 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     assert_ne!(first, second);
     assert_eq!(counts.expiries.load(Ordering::SeqCst), 2);
 
-    // Another key beside the certificate, then no PEM at all, then nothing.
+    // The key is replaced by one that does not fit the certificate, then by text that is no PEM, and then the file is removed.
     let before = counts.failed.load(Ordering::SeqCst);
     let key = listening.folder.path().join("tls.key");
     let other = listening.authority.server(&["localhost"]).unwrap().key;

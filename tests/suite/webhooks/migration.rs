@@ -1,4 +1,4 @@
-//! Objects that CAPO stored as v1beta1 are rewritten, and the definitions forget that version.
+//! Objects that CAPO has stored as v1beta1 are rewritten, and the definitions do not list that version as stored any more.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ async fn what_capo_stored_is_rewritten() {
     let before: Vec<Value> = contents(&new, &names).await;
     let migrator = migrator(&served).await;
 
-    // CAPO 0.15's copy of the other version, as it stores it.
+    // The annotation in which CAPO 0.15 keeps a copy of the other version.
     let stash =
         json!({"spec": {"template": {"spec": {"flavor": "m1", "flavorID": "f"}}}}).to_string();
     let annotation = json!({"metadata": {"annotations": {
@@ -83,7 +83,7 @@ async fn what_capo_stored_is_rewritten() {
         .await
         .unwrap();
 
-    // Skipped: nothing happens.
+    // If all phases are skipped, nothing happens.
     let skipped = Migration {
         phases: Phases::without(&["All"]).unwrap(),
         pace: Duration::from_millis(1),
@@ -91,7 +91,7 @@ async fn what_capo_stored_is_rewritten() {
     assert_eq!(migrate(&migrator, skipped).await.rewritten, 0);
     assert_eq!(stored_versions(&client).await.len(), 2);
 
-    // Interrupted somewhere, then done again.
+    // The migration is interrupted in the middle and then repeated.
     let migration = Migration {
         phases: Phases::ALL,
         pace: Duration::from_millis(5),
@@ -121,7 +121,7 @@ async fn what_capo_stored_is_rewritten() {
         (0, 0, 0)
     );
 
-    // The way back, and there again.
+    // The objects are stored as v1beta1 again, and then as v1beta2.
     for (version, name) in [(Version::V1Beta1, "v1beta1"), (Version::V1Beta2, "v1beta2")] {
         let changed = to_version(&client, version).await.unwrap();
         assert_eq!(changed.len(), 4, "{changed:?}");

@@ -1,5 +1,4 @@
-//! Conversion, admission and storage migration: the listener as a stranger
-//! meets it, and behind a real kube-apiserver.
+//! Conversion, admission and storage migration: the listener with any client, and behind a real kube-apiserver.
 
 mod admission;
 mod bad_input;

@@ -39,7 +39,7 @@ fn content(object: &DynamicObject) -> Value {
     value
 }
 
-/// Reads it in both versions and holds one against the other.
+/// Reads it in both versions and compares them.
 async fn both(old: &Api<DynamicObject>, new: &Api<DynamicObject>, name: &str) -> (Value, Value) {
     let (old, new) = (old.get(name).await.unwrap(), new.get(name).await.unwrap());
     let (old, new) = (content(&old), content(&new));
@@ -129,7 +129,7 @@ async fn edits_through_either_version_are_seen_in_both() {
     expected["apiServer"]["managedLoadBalancer"]["allowedCIDRs"] = json!([]);
     assert_eq!(after["spec"], expected);
 
-    // A v1beta2 edit of the flavor ends what was kept beside it.
+    // An edit of the flavor in v1beta2 removes the values of v1beta1 that were kept for it.
     let flavor = json!({"spec": {"bastion": {"spec": {"flavor": {"id": "f-2"}}}}});
     new.patch("c", &parameters, &merge(flavor)).await.unwrap();
     let (seen_old, _) = both(&old, &new, "c").await;
@@ -166,7 +166,7 @@ async fn field_managers_of_two_versions_share_an_object() {
         json!({"delay": 5})
     );
 
-    // The first one again: nothing of its own changed, nothing of the other's is lost.
+    // The first manager applies again. Its own fields do not change, and no field of the other is lost.
     let again = old
         .patch("c", &gitops, &applied_old(&manifest))
         .await
@@ -180,7 +180,7 @@ async fn field_managers_of_two_versions_share_an_object() {
     let (unchanged, _) = both(&old, &new, "c").await;
     assert_eq!(unchanged["spec"], seen["spec"]);
 
-    // It changes one of its fields and leaves another out; the other's stay.
+    // It changes one of its fields and leaves another one out. The fields of the other manager stay.
     manifest["spec"]["managedSubnets"][0]["dnsNameservers"] = json!(["9.9.9.9"]);
     manifest["spec"]["apiServerLoadBalancer"]
         .as_object_mut()
@@ -203,7 +203,7 @@ async fn field_managers_of_two_versions_share_an_object() {
         json!(["az1"])
     );
 
-    // Each owns what it applied, whatever the names of its version.
+    // Each manager owns the fields that it has applied, whatever their names are in its version.
     let theirs = json!({"spec": {"apiServer": {"port": 8443}}});
     let conflict = new
         .patch("c", &operator, &applied_new(theirs))

@@ -1,6 +1,5 @@
-//! Where a manager listens and what it connects to, over a whole life of a cluster: nothing but what the Deployment and the
-//! NetworkPolicy of the manifests have a line for. The ports differ here from those of a cloud, so what is compared is which
-//! service is behind each of them.
+//! Where a manager listens and what it connects to, over a whole life of a cluster: the Deployment and the NetworkPolicy of the
+//! manifests have a line for each of them. The ports differ from those of a cloud, so the services behind the ports are compared.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,11 +22,11 @@ use crate::env::apply::documents;
 /// The state of a socket that listens, in `/proc/PID/net/tcp`.
 const LISTENS: &str = "0A";
 
-/// What a process was seen to have open.
+/// The sockets that a process has had open.
 #[derive(Debug, Default)]
 struct Sockets {
     listening: BTreeSet<u16>,
-    /// The other end of what it has opened itself.
+    /// The other ends of the connections that it has opened itself.
     connected: BTreeSet<SocketAddr>,
 }
 
@@ -46,7 +45,7 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(host, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Adds what the process has open at this moment. What has ended before it was read is left out.
+/// Adds the sockets that the process has open at this moment. Connections that end before they are read are missed.
 fn look(pid: u32, seen: &mut Sockets) {
     let inodes: BTreeSet<String> = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -71,7 +70,7 @@ fn look(pid: u32, seen: &mut Sockets) {
     let listening = rows.iter().filter(|row| row.2).map(|row| row.0.port());
     seen.listening.extend(listening);
     for (own, other, listens) in rows {
-        // What others have opened has a port at which it listens.
+        // A connection that another process has opened has a local port at which this process listens.
         if !listens && !seen.listening.contains(&own.port()) {
             seen.connected.insert(other);
         }
@@ -108,8 +107,7 @@ fn addresses_are_read_as_the_kernel_writes_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_opens_no_port_and_no_connection_that_the_network_policy_has_no_rule_for() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--leader-elect"]);
-    manager.until_ready().await.unwrap();
+    let mut manager = stage.ready_manager("manager", &["--leader-elect"]).await;
     let (pid, ends) = (manager.process.pid(), Arc::new(AtomicBool::new(false)));
     let watcher = thread::spawn({
         let ends = ends.clone();
@@ -152,7 +150,7 @@ async fn a_manager_opens_no_port_and_no_connection_that_the_network_policy_has_n
         .flat_map(|rule| rule["ports"].as_array().unwrap())
         .filter_map(|port| port["port"].as_str())
         .collect();
-    // The kubelet's probes come from the node, which no policy keeps away.
+    // The kubelet's probes come from the node, to which no policy applies.
     assert_eq!(accepted, ["webhook", "metrics"]);
 
     let kubernetes = port_of(&stage.kubernetes.url());

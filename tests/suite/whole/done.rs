@@ -1,6 +1,6 @@
-//! What tools that wait for an object to be done (kstatus, and with it Flux and many more) see from its
-//! creation to its end: every revision that the API server ever showed is judged by the library itself, and
-//! held against what there was in OpenStack when that revision came.
+//! What tools that wait for an object to be done (kstatus, and with it Flux and many more) see from its creation to its end: the
+//! library itself judges every revision that the API server ever showed, and the result is compared with the objects in OpenStack
+//! at the time of that revision.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,7 +12,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use test_support::waiting::{PATIENCE, until_ok};
+use test_support::waiting::until_ok;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::isolated::IsolatedEnvironment;
@@ -27,11 +27,11 @@ const ADDED: &str = "198.51.100.0/24";
 /// One revision of an object as a watch showed it.
 struct Revision {
     object: Value,
-    /// What OpenStack was short of at that moment, for the object to be as its spec says.
+    /// A part of the spec that OpenStack did not have yet at that moment.
     lacking: Option<&'static str>,
 }
 
-/// Records every revision of the kinds that take their time.
+/// Records every revision of the kinds that take a while to become ready.
 struct Recorder {
     seen: Arc<Mutex<Vec<Revision>>>,
     _watches: Vec<AbortOnDropHandle<()>>,
@@ -65,7 +65,7 @@ impl Recorder {
         }
     }
 
-    /// Judges every revision so far; answers how often each status was found for `kind` and `name`.
+    /// Judges every revision so far. Returns how often each status was found for `kind` and `name`.
     fn judge(&self, kind: &str, name: &str) -> Counts {
         let seen = self.seen.lock();
         let own: Vec<&Revision> = seen
@@ -82,7 +82,7 @@ impl Recorder {
             assert_eq!(verdict.status == "Terminating", going, "{object:#}");
             match verdict.status.as_str() {
                 "Current" => {
-                    // Later on, members that come and go keep the load balancer pending, which undoes nothing.
+                    // Later, new and removed members make the load balancer pending, and the object stays done nevertheless.
                     let generation = object["metadata"]["generation"].as_i64().unwrap();
                     let is_first = counts.done.insert(generation);
                     if let Some(lacking) = revision.lacking.filter(|_| is_first) {
@@ -103,7 +103,7 @@ impl Recorder {
     }
 
     /// Returns when the last revision reads as `status`.
-    async fn until(&self, kind: &str, name: &str, status: &str) -> Counts {
+    async fn until_status(&self, kind: &str, name: &str, status: &str) -> Counts {
         self.until_counted(kind, name, |counts| counts.last == status)
             .await
     }
@@ -143,7 +143,7 @@ struct Counts {
     object: Value,
 }
 
-/// What OpenStack is short of for `object` to be as its spec says, by looking at OpenStack alone.
+/// A part of the spec of `object` that OpenStack does not have yet, found by looking at OpenStack alone.
 fn lacking(kind: &str, object: &Value, control: &Control) -> Option<&'static str> {
     let cloud = control.dump();
     let name = object["metadata"]["name"].as_str().unwrap();
@@ -200,19 +200,20 @@ fn lacking(kind: &str, object: &Value, control: &Control) -> Option<&'static str
 async fn nothing_reads_as_done_before_it_is() {
     let stage = IsolatedEnvironment::start().await;
     let recorder = Recorder::start(&stage).await;
-    let mut manager = stage.start_manager("manager", &[]);
-    manager.until_ready().await.unwrap();
+    let _manager = stage.ready_manager("manager", &[]).await;
     let control = stage.cloud.control();
     let run = |command: Value| control.run(command).unwrap();
 
-    // Creation, each part of it slow enough to be seen.
+    // The creation. Each part of it is slow enough to be seen.
     run(json!({"operation": {"operation": "load-balancer-create", "duration": 3}}));
     run(json!({"operation": {"operation": "listener-create", "duration": 2}}));
     run(json!({"server_rule": {"name": "done", "build": 2}}));
     run(json!({"hold": {"member": "done-cp", "status": "PENDING_CREATE", "release_after": 4}}));
     stage.create_cluster("done", "127.84.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "done").await;
-    recorder.until("OpenStackCluster", "done", "Current").await;
+    recorder
+        .until_status("OpenStackCluster", "done", "Current")
+        .await;
     stage.create_machine("done", "done-cp", true).await;
     let _api_server = stage.listen("done-cp").await;
     stage.until_provisioned("OpenStackMachine", "done-cp").await;
@@ -221,11 +222,11 @@ async fn nothing_reads_as_done_before_it_is() {
         ("OpenStackServer", "done-cp"),
         ("OpenStackMachine", "done-cp"),
     ] {
-        let counts = recorder.until(kind, name, "Current").await;
+        let counts = recorder.until_status(kind, name, "Current").await;
         assert!(counts.in_progress >= 2, "{kind}: {counts:?}");
     }
 
-    // A change that Octavia takes its time for.
+    // A change that takes Octavia a while.
     run(json!({"operation": {"operation": "listener-update", "duration": 3}}));
     let admin = stage.kubernetes.admin().await.unwrap();
     let clusters = api(&admin, "default", "OpenStackCluster");
@@ -239,25 +240,24 @@ async fn nothing_reads_as_done_before_it_is() {
         .until_done("OpenStackCluster", "done", changed)
         .await;
 
-    // A failure: the condition reports it, and the object stays in progress.
+    // A failure. The condition reports it, and the object stays in progress.
     run(
         json!({"server_rule": {"name": "broken", "build": 0.5, "fail": "No valid host was found."}}),
     );
     stage.create_machine("done", "broken", false).await;
     stage
         .cluster_api
-        .wait_for("OpenStackMachine", "broken", PATIENCE, |machine| {
+        .until_object("OpenStackMachine", "broken", |machine| {
             condition(machine, "Ready")
                 .is_some_and(|(_, _, message)| message.contains("No valid host was found."))
         })
-        .await
-        .unwrap();
+        .await;
     let counts = recorder
-        .until("OpenStackMachine", "broken", "InProgress")
+        .until_status("OpenStackMachine", "broken", "InProgress")
         .await;
     assert_eq!(counts.current, 0, "{counts:?}");
 
-    // A change of the credentials: wrong ones are never done.
+    // A change of the credentials. With wrong ones the object never reads as done.
     let machines = api(&admin, "default", "OpenStackMachine");
     let name_secret = async |secret: &str| {
         let identity = json!({"spec": {"identityRef": {"name": secret, "cloudName": "demo"}}});
@@ -270,12 +270,11 @@ async fn nothing_reads_as_done_before_it_is() {
     let wrong = name_secret("absent").await;
     stage
         .cluster_api
-        .wait_for("OpenStackMachine", "done-cp", PATIENCE, |machine| {
+        .until_object("OpenStackMachine", "done-cp", |machine| {
             condition(machine, "OpenStackAuthenticationSucceeded")
                 .is_some_and(|(status, _, _)| status == "False")
         })
-        .await
-        .unwrap();
+        .await;
     let right = name_secret("cloud-config").await;
     let counts = recorder
         .until_done("OpenStackMachine", "done-cp", right)
@@ -288,6 +287,6 @@ async fn nothing_reads_as_done_before_it_is() {
         ("OpenStackMachine", "done-cp"),
         ("OpenStackServer", "done-cp"),
     ] {
-        recorder.until(kind, name, "Terminating").await;
+        recorder.until_status(kind, name, "Terminating").await;
     }
 }

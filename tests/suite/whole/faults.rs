@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use fake_cloud::{CallMatch, Command, Fault, Service};
-use serde_json::json;
-use test_support::waiting::{PATIENCE, until};
+use test_support::waiting::until;
 
 use super::isolated::{IsolatedEnvironment, SHORT_LEASE};
-use crate::env::{apply::apply, cluster_api::condition};
+use crate::env::{
+    apply::{apply, credentials},
+    cluster_api::condition,
+};
 
 /// Shorter than the 30 s of a hanging call, so that a manager that waits for it fails. The promise is 3 s (`make deep`).
 const STOP: Duration = Duration::from_secs(20);
@@ -15,8 +17,7 @@ const STOP: Duration = Duration::from_secs(20);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_stops_at_once_while_octavia_never_answers() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &SHORT_LEASE);
-    manager.until_ready().await.unwrap();
+    let mut manager = stage.ready_manager("manager", &SHORT_LEASE).await;
     manager.until_logged("Leading").await.unwrap();
     let control = stage.cloud.control();
     control
@@ -48,37 +49,27 @@ async fn it_starts_without_openstack_and_says_so_on_the_cluster() {
         .cloud
         .clouds_yaml()
         .replace(stage.cloud.base(), "http://127.0.0.1:1");
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-config", "namespace": "default"},
-        "stringData": {"clouds.yaml": nowhere},
-    });
+    let secret = credentials("default", "cloud-config", &nowhere);
     let admin = stage.kubernetes.admin().await.unwrap();
     apply(&admin, &[secret]).await.unwrap();
-    let mut manager = stage.start_manager("manager", &[]);
-    manager.until_ready().await.unwrap();
+    let _manager = stage.ready_manager("manager", &[]).await;
     stage.create_cluster("alone", "127.82.0.0/24").await;
     let cluster = stage
         .cluster_api
-        .wait_for("OpenStackCluster", "alone", PATIENCE, |cluster| {
+        .until_object("OpenStackCluster", "alone", |cluster| {
             // A service that can't be reached shows nothing about the credentials, so Ready is Unknown.
             condition(cluster, "Ready").is_some_and(|(status, _, message)| {
                 status == "Unknown" && message.contains("signing in")
             })
         })
-        .await
-        .unwrap();
+        .await;
     let (_, _, message) = condition(&cluster, "Ready").unwrap();
     assert!(
         message.contains("OpenStackAuthenticationSucceeded"),
         "{message}"
     );
-    // It heals by itself.
-    let mended = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-config", "namespace": "default"},
-        "stringData": {"clouds.yaml": stage.cloud.clouds_yaml()},
-    });
+    // The cluster becomes ready without help.
+    let mended = credentials("default", "cloud-config", &stage.cloud.clouds_yaml());
     apply(&admin, &[mended]).await.unwrap();
     stage.until_provisioned("OpenStackCluster", "alone").await;
 }

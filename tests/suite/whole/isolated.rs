@@ -5,13 +5,16 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use fake_cloud::{Durations, FakeCloud, Options};
 use kube::Client;
 use serde_json::{Value, json};
-use test_support::waiting::PATIENCE;
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::env::{ClusterApi, Installation, Kubernetes, Manager, apply::apply, kubernetes};
+use crate::env::{
+    ClusterApi, Installation, Kubernetes, Manager,
+    apply::{apply, credentials},
+    kubernetes,
+};
 
-/// Lease times that let a test see a lease end, and a busy machine keep one.
+/// Lease times that are short enough for a test to see a lease end, and long enough for a busy machine to keep one.
 pub(crate) const SHORT_LEASE: [&str; 4] = [
     "--leader-elect",
     "--leader-elect-lease-duration=12s",
@@ -19,7 +22,8 @@ pub(crate) const SHORT_LEASE: [&str; 4] = [
     "--leader-elect-retry-period=1s",
 ];
 
-/// A management cluster and a cloud of one's own: managers elect, so two tests can't share them.
+/// A management cluster and a cloud that one test has for itself: its managers elect a leader, and those of another test must not
+/// take part.
 pub(crate) struct IsolatedEnvironment {
     pub(crate) kubernetes: Kubernetes,
     pub(crate) cloud: Arc<FakeCloud>,
@@ -28,7 +32,7 @@ pub(crate) struct IsolatedEnvironment {
 }
 
 impl IsolatedEnvironment {
-    /// Sets everything up but the manager.
+    /// Starts everything except a manager.
     pub(crate) async fn start() -> Self {
         Self::with(cloud().await, None).await
     }
@@ -38,7 +42,7 @@ impl IsolatedEnvironment {
         Self::with(cloud().await, Some(manifests)).await
     }
 
-    /// Another management cluster, before the same cloud.
+    /// Another management cluster with the same cloud.
     pub(crate) async fn beside(other: &Self) -> Self {
         Self::with(Arc::clone(&other.cloud), None).await
     }
@@ -52,7 +56,7 @@ impl IsolatedEnvironment {
         }
         .unwrap();
         let admin = kubernetes.admin().await.unwrap();
-        let secret = credentials(&cloud, "default");
+        let secret = credentials("default", "cloud-config", &cloud.clouds_yaml());
         apply(&admin, &[secret]).await.unwrap();
         Self {
             cluster_api: ClusterApi::play(admin, "default"),
@@ -62,18 +66,18 @@ impl IsolatedEnvironment {
         }
     }
 
-    /// Cluster API at play in one more namespace, which has the credentials too.
+    /// Starts the script of Cluster API for one more namespace, which gets the credentials too.
     pub(crate) async fn another_namespace(&self, name: &str) -> ClusterApi {
         let admin = self.kubernetes.admin().await.unwrap();
         let documents = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            credentials(&self.cloud, name),
+            credentials(name, "cloud-config", &self.cloud.clouds_yaml()),
         ];
         apply(&admin, &documents).await.unwrap();
         ClusterApi::play(admin, name)
     }
 
-    /// Cluster API's script from its beginning, after it was stopped.
+    /// Starts the script of Cluster API again, after it was stopped.
     pub(crate) async fn play_again(&self) -> ClusterApi {
         ClusterApi::play(self.kubernetes.admin().await.unwrap(), "default")
     }
@@ -85,7 +89,7 @@ impl IsolatedEnvironment {
             .unwrap()
     }
 
-    /// Where the first manager serves the webhooks.
+    /// The port at which the first manager serves the webhooks.
     pub(crate) fn webhook_port(&self) -> u16 {
         self.installation.webhook_port
     }
@@ -94,13 +98,16 @@ impl IsolatedEnvironment {
     pub(crate) fn start_manager(&self, name: &str, arguments: &[&str]) -> Manager {
         let folder = self.kubernetes.folder().join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        let webhooks = self.installation.arguments();
-        let all: Vec<&str> = webhooks
-            .iter()
-            .map(String::as_str)
-            .chain(arguments.iter().copied())
-            .collect();
-        Manager::start(&folder, &self.installation.kubeconfig, &all).unwrap()
+        self.installation
+            .start_manager(&folder, arguments, Vec::new())
+            .unwrap()
+    }
+
+    /// The same, and waits until it is ready.
+    pub(crate) async fn ready_manager(&self, name: &str, arguments: &[&str]) -> Manager {
+        let mut manager = self.start_manager(name, arguments);
+        manager.until_ready().await.unwrap();
+        manager
     }
 
     /// Creates a Cluster with a managed network and load balancer on this range of the loopback network.
@@ -115,29 +122,24 @@ impl IsolatedEnvironment {
                 "apiServer": {"managedLoadBalancer": {"provider": "amphorav2"}},
             },
         });
-        self.cluster_api
-            .create_cluster(name, infrastructure)
-            .await
-            .unwrap();
+        self.cluster_api.create_cluster(name, infrastructure).await;
     }
 
     /// Creates a machine.
     pub(crate) async fn create_machine(&self, cluster: &str, name: &str, control_plane: bool) {
         self.cluster_api
             .create_machine(cluster, name, control_plane, machine())
-            .await
-            .unwrap();
+            .await;
     }
 
     /// Listens at the machine's address in place of an API server, so that the health monitor finds the member up.
     pub(crate) async fn listen(&self, machine: &str) -> AbortOnDropHandle<()> {
         let seen = self
             .cluster_api
-            .wait_for("OpenStackMachine", machine, PATIENCE, |object| {
+            .until_object("OpenStackMachine", machine, |object| {
                 internal_address(object).is_some()
             })
-            .await
-            .unwrap();
+            .await;
         let address = internal_address(&seen).unwrap();
         let listener = TcpListener::bind((address, 6443)).await.unwrap();
         AbortOnDropHandle::new(tokio::spawn(async move {
@@ -149,31 +151,23 @@ impl IsolatedEnvironment {
 
     /// Returns when `status.initialization.provisioned` is true.
     pub(crate) async fn until_provisioned(&self, kind: &str, name: &str) {
-        self.cluster_api
-            .wait_for(kind, name, PATIENCE, |object| {
-                object["status"]["initialization"]["provisioned"] == true
-            })
-            .await
-            .unwrap();
+        self.cluster_api.until_provisioned(kind, name).await;
     }
 
     /// Deletes the Cluster and all that belongs to it.
     pub(crate) async fn delete_cluster(&self, name: &str) {
-        self.cluster_api.delete("Cluster", name).await.unwrap();
-        self.cluster_api
-            .wait_for("Cluster", name, PATIENCE, Value::is_null)
-            .await
-            .unwrap();
+        self.cluster_api.delete("Cluster", name).await;
+        self.cluster_api.until_gone("Cluster", name).await;
     }
 
-    /// What of a cluster is left in OpenStack, and what exists twice.
+    /// Checks that nothing of a cluster is left in OpenStack, and that nothing exists twice.
     pub(crate) fn assert_nothing_is_left_of(&self, cluster: &str) {
         let name = format!("k8s-clusterapi-cluster-default-{cluster}");
         assert_eq!(self.cloud.control().leftovers(&name), []);
         self.assert_nothing_exists_twice();
     }
 
-    /// At most one object under every logical key.
+    /// Checks that at most one object exists under every logical key.
     pub(crate) fn assert_nothing_exists_twice(&self) {
         assert_eq!(self.cloud.control().duplicates(), []);
     }
@@ -221,14 +215,6 @@ fn internal_address(machine: &Value) -> Option<IpAddr> {
         .iter()
         .find(|address| address["type"] == "InternalIP")?;
     own["address"].as_str()?.parse().ok()
-}
-
-fn credentials(cloud: &FakeCloud, namespace: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-config", "namespace": namespace},
-        "stringData": {"clouds.yaml": cloud.clouds_yaml()},
-    })
 }
 
 fn machine() -> Value {

@@ -54,7 +54,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }
 
-/// Creates the objects again: without status, with new uids, and with the new uids in their owner references.
+/// Creates the objects again, without status and with new uids, which their owner references also have.
 async fn copy(from: &Client, to: &Client) {
     let mut uids = Vec::new();
     for (kind, mut object) in objects(from).await {
@@ -73,7 +73,7 @@ async fn copy(from: &Client, to: &Client) {
         let object = serde_json::from_value(object).unwrap();
         let made = match api.create(&PostParams::default(), &object).await {
             Ok(made) => made,
-            // The credentials are there already.
+            // The target already has the credentials.
             Err(kube::Error::Api(status)) if status.code == 409 && kind == "Secret" => continue,
             Err(error) => panic!("{kind}: {error}"),
         };
@@ -81,7 +81,8 @@ async fn copy(from: &Client, to: &Client) {
     }
 }
 
-/// Everything about it is known. No server listens at the members' addresses, so the cluster may or may not be Ready.
+/// Whether the object's state is known and will not change. No server listens at the members' addresses, so the cluster may or
+/// may not be Ready.
 fn settled(object: &Value) -> bool {
     let status = |kind| condition(object, kind).map(|(status, ..)| status);
     object["status"]["initialization"]["provisioned"] == true
@@ -97,8 +98,7 @@ fn settled(object: &Value) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() {
     let source = IsolatedEnvironment::start().await;
-    let mut manager = source.start_manager("manager", &[]);
-    manager.until_ready().await.unwrap();
+    let _manager = source.ready_manager("manager", &[]).await;
     source.create_cluster("moved", "127.83.0.0/24").await;
     source.until_provisioned("OpenStackCluster", "moved").await;
     let machines = ["cp-0", "cp-1", "w-0"];
@@ -110,18 +110,13 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         let joined = |machine: &Value| !machine["status"]["nodeRef"].is_null();
         source
             .cluster_api
-            .wait_for("Machine", machine, PATIENCE, joined)
-            .await
-            .unwrap();
+            .until_object("Machine", machine, joined)
+            .await;
     }
     for (kind, name) in [("OpenStackCluster", "moved"), ("OpenStackMachine", "cp-1")] {
-        source
-            .cluster_api
-            .wait_for(kind, name, PATIENCE, settled)
-            .await
-            .unwrap();
+        source.cluster_api.until_object(kind, name, settled).await;
     }
-    // A newcomer is admitted before its member is enabled.
+    // A new machine is admitted before its member is enabled.
     until("every member is enabled", async || {
         let truth = Truth::of(source.cloud.control());
         let is_enabled = truth.members.len() == 2 && truth.members.iter().all(|member| member.up);
@@ -130,7 +125,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
     .await;
     let before = source.kubernetes.admin().await.unwrap();
 
-    // Paused, and copied to a management cluster where the provider runs too.
+    // The objects are paused and copied to another management cluster, where the provider also runs.
     patch(
         &before,
         "Cluster",
@@ -142,14 +137,12 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         |object: &Value| condition(object, "Paused").is_some_and(|(status, ..)| status == "True");
     source
         .cluster_api
-        .wait_for("OpenStackCluster", "moved", PATIENCE, paused)
-        .await
-        .unwrap();
+        .until_object("OpenStackCluster", "moved", paused)
+        .await;
     source.cluster_api.stop();
     let target = IsolatedEnvironment::beside(&source).await;
-    let mut second = target.start_manager("manager", &[]);
-    second.until_ready().await.unwrap();
-    // What was under way when it was paused is over.
+    let mut second = target.ready_manager("manager", &[]).await;
+    // The operations that were under way at the pause have ended.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mark = source.cloud.control().last_call();
     let after = target.kubernetes.admin().await.unwrap();
@@ -157,11 +150,10 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
     copy(&before, &after).await;
     target
         .cluster_api
-        .wait_for("OpenStackCluster", "moved", PATIENCE, paused)
-        .await
-        .unwrap();
+        .until_object("OpenStackCluster", "moved", paused)
+        .await;
 
-    // Deleted at the source. The annotation alone protects: nothing is paused there any more.
+    // The objects are deleted at the source. Nothing is paused there any more, so only the annotation protects them.
     let moving =
         json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
     let sources = objects(&before).await;
@@ -210,7 +202,8 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         }
     }
 
-    // Unpaused at the target: the manager finds all objects again, writes nothing, and no machine loses its admission.
+    // The cluster is resumed at the target. The manager finds all objects again and writes nothing, and no machine loses its
+    // admission.
     patch(
         &after,
         "Cluster",
@@ -224,10 +217,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .into_iter()
         .chain([("OpenStackCluster", "moved")])
     {
-        let found = target_api
-            .wait_for(kind, name, PATIENCE, settled)
-            .await
-            .unwrap();
+        let found = target_api.until_object(kind, name, settled).await;
         let old = sources
             .iter()
             .find(|(was, object)| *was == kind && self::name(object) == name);
@@ -256,48 +246,29 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .collect();
     assert_eq!(written, Vec::<String>::new());
 
-    // The provider is removed: its hook, which names it, stays until a user removes it.
+    // After the provider was removed, its hook stays until a user removes it. The value of the hook is the provider's name.
     second.process.signal("TERM").unwrap();
     second.process.wait(PATIENCE).unwrap();
-    target_api.delete("Machine", "cp-1").await.unwrap();
+    target_api.delete("Machine", "cp-1").await;
     let waits = |reason: &'static str| {
         move |machine: &Value| {
             condition(machine, "Deleting").is_some_and(|(_, told, _)| told == reason)
         }
     };
     target_api
-        .wait_for(
-            "Machine",
-            "cp-1",
-            PATIENCE,
-            waits("WaitingForPreTerminateHook"),
-        )
-        .await
-        .unwrap();
+        .until_object("Machine", "cp-1", waits("WaitingForPreTerminateHook"))
+        .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let machine = target_api.get("Machine", "cp-1").await.unwrap().unwrap();
     assert_eq!(machine["metadata"]["annotations"][HOOK], "capo-rs");
     let off = json!({"metadata": {"annotations": {HOOK: null}}});
     patch(&after, "Machine", "cp-1", off).await;
     target_api
-        .wait_for(
-            "Machine",
-            "cp-1",
-            PATIENCE,
-            waits("WaitingForInfrastructureDeletion"),
-        )
-        .await
-        .unwrap();
-    let mut third = target.start_manager("again", &[]);
-    third.until_ready().await.unwrap();
-    target_api
-        .wait_for("Machine", "cp-1", PATIENCE, Value::is_null)
-        .await
-        .unwrap();
-    target_api.delete("Cluster", "moved").await.unwrap();
-    target_api
-        .wait_for("Cluster", "moved", PATIENCE, Value::is_null)
-        .await
-        .unwrap();
+        .until_object("Machine", "cp-1", waits("WaitingForInfrastructureDeletion"))
+        .await;
+    let _third = target.ready_manager("again", &[]).await;
+    target_api.until_gone("Machine", "cp-1").await;
+    target_api.delete("Cluster", "moved").await;
+    target_api.until_gone("Cluster", "moved").await;
     source.assert_nothing_is_left_of("moved");
 }

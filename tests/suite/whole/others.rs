@@ -1,5 +1,5 @@
-//! Templates, shared credentials and pools: what becomes of them, and that tools which wait for an object
-//! to be done see it.
+//! Templates, shared credentials and pools: what the manager reports of them, and that tools which wait until an object is done
+//! see this.
 
 use capo_api::GROUP;
 use fake_cloud::Service;
@@ -42,7 +42,7 @@ fn identity(name: &str, secret: &str) -> Value {
     })
 }
 
-/// Creates one object of each of these kinds; answers kinds and names.
+/// Creates one object of each of these kinds. Returns their kinds and names.
 pub(super) async fn create_all(
     stage: &IsolatedEnvironment,
     name: &str,
@@ -86,7 +86,7 @@ async fn api(stage: &IsolatedEnvironment, kind: &str) -> Api<DynamicObject> {
 }
 
 /// The object as soon as `wanted` holds for it.
-async fn until(
+async fn until_object(
     stage: &IsolatedEnvironment,
     kind: &str,
     name: &str,
@@ -105,15 +105,15 @@ async fn until(
     .await
 }
 
-/// The object once a pass over its generation is over.
+/// The object as soon as a pass over its generation has ended.
 pub(super) async fn until_seen(stage: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
-    until(stage, kind, name, "was never looked at", |object| {
+    until_object(stage, kind, name, "was never looked at", |object| {
         object["status"]["observedGeneration"] == object["metadata"]["generation"]
     })
     .await
 }
 
-/// What kstatus says of an object.
+/// The status that kstatus computes for an object.
 fn verdict(object: &Value) -> String {
     let verdicts = kstatus::compute(std::slice::from_ref(object)).unwrap();
     verdicts[0].status.clone()
@@ -134,8 +134,9 @@ fn ready(object: &Value) -> (&str, &str, &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--openstackmachinetemplate-concurrency=1"]);
-    manager.until_ready().await.unwrap();
+    let manager = stage
+        .ready_manager("manager", &["--openstackmachinetemplate-concurrency=1"])
+        .await;
     for (kind, name) in create_all(&stage, "one").await {
         let seen = until_seen(&stage, kind, &name).await;
         assert_eq!(verdict(&seen), "Current", "{seen:#}");
@@ -154,7 +155,7 @@ async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
     machine_templates(&stage).await;
     shared_credentials(&stage).await;
 
-    // A new generation is read again.
+    // A new generation gets a pass.
     let labels = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
     patch(&stage, "OpenStackClusterTemplate", "one", labels).await;
     let seen = until_seen(&stage, "OpenStackClusterTemplate", "one").await;
@@ -163,7 +164,7 @@ async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
     assert!(!log.contains("hunter2"), "a password is in the log");
 }
 
-/// What a node would have, for two calls, and again for none.
+/// The capacity of a node is read with two calls, and after that without any.
 async fn machine_templates(stage: &IsolatedEnvironment) {
     let seen = until_seen(stage, MACHINE_TEMPLATE, "one").await;
     assert_eq!(
@@ -179,7 +180,7 @@ async fn machine_templates(stage: &IsolatedEnvironment) {
     let anonymous = machine_template("anonymous", "m1.small", None);
     apply(&admin, &[unknown, anonymous]).await.unwrap();
 
-    let told = until(stage, MACHINE_TEMPLATE, "unknown", "is ready", |object| {
+    let told = until_object(stage, MACHINE_TEMPLATE, "unknown", "is ready", |object| {
         ready(object).0 == "False"
     })
     .await;
@@ -211,7 +212,7 @@ async fn machine_templates(stage: &IsolatedEnvironment) {
 async fn shared_credentials(stage: &IsolatedEnvironment) {
     let admin = stage.kubernetes.admin().await.unwrap();
     apply(&admin, &[identity("late", "late")]).await.unwrap();
-    let told = until(stage, IDENTITY, "late", "is not missed", |object| {
+    let told = until_object(stage, IDENTITY, "late", "is not missed", |object| {
         ready(object).0 == "False"
     })
     .await;
@@ -231,7 +232,7 @@ async fn shared_credentials(stage: &IsolatedEnvironment) {
     };
     let broken = "clouds:\n  demo:\n    auth: {password: hunter2, auth_url: [}\n";
     apply(&admin, &[secret(broken)]).await.unwrap();
-    let told = until(stage, IDENTITY, "late", "is not read", |object| {
+    let told = until_object(stage, IDENTITY, "late", "is not read", |object| {
         ready(object).1 == "OpenStackAuthenticationFailed"
     })
     .await;
@@ -240,7 +241,7 @@ async fn shared_credentials(stage: &IsolatedEnvironment) {
     apply(&admin, &[secret(&stage.cloud.clouds_yaml())])
         .await
         .unwrap();
-    let told = until(stage, IDENTITY, "late", "is not ready", |object| {
+    let told = until_object(stage, IDENTITY, "late", "is not ready", |object| {
         ready(object).0 == "True"
     })
     .await;
@@ -254,8 +255,9 @@ async fn shared_credentials(stage: &IsolatedEnvironment) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_identity_without_a_selector_is_closed_where_the_flag_says_so() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--cluster-identity-default=deny"]);
-    manager.until_ready().await.unwrap();
+    let _manager = stage
+        .ready_manager("manager", &["--cluster-identity-default=deny"])
+        .await;
     let admin = stage.kubernetes.admin().await.unwrap();
     let mut selected = identity("selected", "cloud-config");
     selected["spec"]["namespaceSelector"] = json!({});
@@ -267,7 +269,7 @@ async fn an_identity_without_a_selector_is_closed_where_the_flag_says_so() {
         apply(&admin, &[machine_template(name, "m1.small", Some(used))])
             .await
             .unwrap();
-        until(&stage, MACHINE_TEMPLATE, name, "is not judged", |object| {
+        until_object(&stage, MACHINE_TEMPLATE, name, "is not judged", |object| {
             let (status, _, message) = ready(object);
             status == expected && (name != "closed" || message.contains("does not admit namespace"))
         })

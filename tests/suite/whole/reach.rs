@@ -1,9 +1,7 @@
-//! How far a manager reaches: what it is not for by `--namespace` and `--watch-filter` it leaves alone, and Clusters
-//! of all other namespaces it keeps apart.
+//! The reach of a manager: it leaves objects alone that `--namespace` and `--watch-filter` exclude, and it keeps Clusters of
+//! different namespaces apart.
 
 use serde_json::{Value, json};
-
-use test_support::waiting::PATIENCE;
 
 use super::isolated::IsolatedEnvironment;
 use crate::env::cluster_api::condition;
@@ -30,23 +28,21 @@ pub(super) fn open_stack_cluster(name: &str, namespace: &str, filter: Option<&st
 async fn it_looks_at_its_namespace_and_its_label_only() {
     let stage = IsolatedEnvironment::start().await;
     let elsewhere = stage.another_namespace("elsewhere").await;
-    let mut manager =
-        stage.start_manager("manager", &["--namespace=default", "--watch-filter=blue"]);
-    manager.until_ready().await.unwrap();
-    // The one that is looked at comes last: by then there was time for the others.
+    let _manager = stage
+        .ready_manager("manager", &["--namespace=default", "--watch-filter=blue"])
+        .await;
+    // The object that the manager reconciles is created last, so there was time for the others before.
     elsewhere
         .create_cluster(
             "foreign",
             open_stack_cluster("foreign", "elsewhere", Some("blue")),
         )
-        .await
-        .unwrap();
+        .await;
     for (name, filter) in [("red", Some("red")), ("bare", None), ("blue", Some("blue"))] {
         stage
             .cluster_api
             .create_cluster(name, open_stack_cluster(name, "default", filter))
-            .await
-            .unwrap();
+            .await;
     }
     stage.until_provisioned("OpenStackCluster", "blue").await;
     for (cluster_api, name) in [
@@ -68,14 +64,13 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
         );
     }
 
-    // Its machines too: the server's object carries the label on.
+    // The filter also applies to machines: the object of a server gets the label of its machine.
     let spec = json!({"flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "ubuntu-kube"}}});
     for machine in ["w-blue", "w-red"] {
         stage
             .cluster_api
             .create_machine("blue", machine, false, spec.clone())
-            .await
-            .unwrap();
+            .await;
     }
     let label = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
     crate::env::cluster_api::api(
@@ -133,9 +128,10 @@ fn server_of(machine: &Value) -> Value {
 async fn a_server_belongs_to_the_shard_of_its_machine() {
     let stage = IsolatedEnvironment::start().await;
     let admin = stage.kubernetes.admin().await.unwrap();
-    let mut manager = stage.start_manager("manager", &["--watch-filter=blue"]);
-    manager.until_ready().await.unwrap();
-    // The one that is looked at comes last: by then there was time for the others.
+    let _manager = stage
+        .ready_manager("manager", &["--watch-filter=blue"])
+        .await;
+    // The object that the manager reconciles is created last, so there was time for the others before.
     for (name, shard) in [("kept", "red"), ("leaving", "red"), ("ours", "blue")] {
         let machine = json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachine",
@@ -147,17 +143,15 @@ async fn a_server_belongs_to_the_shard_of_its_machine() {
         let server = server_of(&machine.unwrap().unwrap());
         crate::env::apply::apply(&admin, &[server]).await.unwrap();
         if name == "leaving" {
-            let deleted = stage.cluster_api.delete("OpenStackServer", name).await;
-            deleted.unwrap();
+            stage.cluster_api.delete("OpenStackServer", name).await;
         }
     }
     stage
         .cluster_api
-        .wait_for("OpenStackServer", "ours", PATIENCE, |server| {
+        .until_object("OpenStackServer", "ours", |server| {
             server["status"]["ready"] == true
         })
-        .await
-        .unwrap();
+        .await;
     for name in ["kept", "leaving"] {
         let server = stage.cluster_api.get("OpenStackServer", name).await;
         let server = server.unwrap().unwrap();
@@ -174,35 +168,26 @@ async fn a_server_belongs_to_the_shard_of_its_machine() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &[]);
-    manager.until_ready().await.unwrap();
+    let _manager = stage.ready_manager("manager", &[]).await;
     let first = stage.another_namespace("a").await;
     let second = stage.another_namespace("a-b").await;
     first
         .create_cluster("b-c", open_stack_cluster("b-c", "a", None))
-        .await
-        .unwrap();
-    let is_provisioned =
-        |cluster: &Value| cluster["status"]["initialization"]["provisioned"] == true;
-    first
-        .wait_for("OpenStackCluster", "b-c", PATIENCE, is_provisioned)
-        .await
-        .unwrap();
-    // Creation times are whole seconds.
+        .await;
+    first.until_provisioned("OpenStackCluster", "b-c").await;
+    // The older cluster is told by its creation time, which is in whole seconds.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let mark = stage.cloud.control().last_call();
     second
         .create_cluster("c", open_stack_cluster("c", "a-b", None))
-        .await
-        .unwrap();
+        .await;
     second
-        .wait_for("OpenStackCluster", "c", PATIENCE, |cluster| {
+        .until_object("OpenStackCluster", "c", |cluster| {
             condition(cluster, "NetworkReady").is_some_and(|(status, reason, message)| {
                 (status, reason) == ("False", "AmbiguousMatch") && message.contains("a/b-c")
             })
         })
-        .await
-        .unwrap();
+        .await;
     let calls = stage.cloud.control().calls_since(mark);
     let written: Vec<&str> = calls
         .iter()
@@ -210,16 +195,10 @@ async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
         .map(|call| call.label.as_str())
         .collect();
     assert_eq!(written, Vec::<&str>::new());
-    // The older one goes, and the name is free.
-    first.delete("Cluster", "b-c").await.unwrap();
-    second
-        .wait_for("OpenStackCluster", "c", PATIENCE, is_provisioned)
-        .await
-        .unwrap();
-    second.delete("Cluster", "c").await.unwrap();
-    second
-        .wait_for("Cluster", "c", PATIENCE, Value::is_null)
-        .await
-        .unwrap();
+    // After the older cluster is deleted, the name is free.
+    first.delete("Cluster", "b-c").await;
+    second.until_provisioned("OpenStackCluster", "c").await;
+    second.delete("Cluster", "c").await;
+    second.until_gone("Cluster", "c").await;
     assert_eq!(stage.cloud.control().leftovers("a-b-c"), []);
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use fake_cloud::{CallMatch, Command, Fault};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use serde_json::Value;
 
 use super::isolated::{IsolatedEnvironment, SHORT_LEASE};
+use crate::env::cluster_api::is_provisioned;
 use test_support::waiting::{PATIENCE, until};
 
 /// The longest that a cluster or machine takes although its managers are killed: a creation that a kill leaves in doubt
@@ -20,12 +20,9 @@ async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
     let seed: u64 = rand::random();
     println!("seed {seed}");
     let mut moments = StdRng::seed_from_u64(seed);
-    let mut manager = stage.start_manager("0", &[]);
-    manager.until_ready().await.unwrap();
+    let mut manager = stage.ready_manager("0", &[]).await;
     let alive = tokio::sync::Mutex::new(());
     let provisioned = async |kind: &str, name: &str| {
-        let is_provisioned =
-            |object: &Value| object["status"]["initialization"]["provisioned"] == true;
         let cluster_api = &stage.cluster_api;
         cluster_api
             .wait_for(kind, name, DISTURBED, is_provisioned)
@@ -54,8 +51,7 @@ async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
             let _dead = alive.lock().await;
             manager.process.signal("KILL").unwrap();
             manager.process.wait(PATIENCE).unwrap();
-            manager = stage.start_manager(&life.to_string(), &[]);
-            manager.until_ready().await.unwrap();
+            manager = stage.ready_manager(&life.to_string(), &[]).await;
         }
     };
     tokio::join!(script, killer);
@@ -66,7 +62,7 @@ async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
-    // `make deep` lets the lease be as it is shipped, and freezes the leader for longer than it lasts.
+    // `make deep` uses the shipped times of the lease, and freezes the leader for longer than the lease lasts.
     let shipped = std::env::var_os("CAPO_RS_SHIPPED_LEASE").is_some();
     let (lease, frozen_for) = if shipped {
         (&["--leader-elect"][..], Duration::from_secs(20))
@@ -78,8 +74,7 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
     let without_webhooks = [lease, &["--webhook-port=0"]].concat();
     let mut first = stage.start_manager("first", &without_webhooks);
     first.until_logged("Leading").await.unwrap();
-    let mut second = stage.start_manager("second", lease);
-    second.until_ready().await.unwrap();
+    let mut second = stage.ready_manager("second", lease).await;
     stage.create_cluster("frozen", "127.80.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "frozen").await;
     // The creation is under way when the first manager freezes: OpenStack carries it out, and no manager gets the answer.
@@ -114,7 +109,7 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
         .until_logged("the leader lease was lost")
         .await
         .unwrap();
-    // Whatever was written since the thaw, the second wrote: nothing is left to create.
+    // All writes since the first manager runs again are of the second one, and nothing is left to create.
     let late: Vec<_> = control
         .calls_since(before)
         .into_iter()

@@ -1,4 +1,5 @@
-//! The shipped roles, for all namespaces and for one: enough for a whole life of a cluster, and nothing in them that is never used.
+//! The shipped roles, for all namespaces and for one: they are enough for the whole life of a cluster, and each of their rights
+//! is used.
 
 use std::{collections::BTreeSet, fmt, process::Command};
 
@@ -24,7 +25,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// Rights that this run has no occasion to use, and why they are granted all the same.
+/// Rights that this run has no occasion to use, each with the reason why it is granted.
 const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
     (
         "get",
@@ -166,8 +167,8 @@ fn granted(manifests: &str) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for role in documents(manifests).unwrap() {
         let kind = role["kind"].as_str().unwrap_or_default();
-        // Whoever scrapes, looks or edits; and the storage migration and the release of hooks, which tests of their
-        // own run with those roles alone.
+        // These roles are for users who scrape, view or edit, and for the storage migration and the release of hooks, which have
+        // tests of their own with only these roles.
         if !["ClusterRole", "Role"].contains(&kind)
             || [
                 "capo-metrics-reader",
@@ -220,8 +221,8 @@ fn used(event: &Value) -> Option<(Right, bool)> {
     Some((right, event["responseStatus"]["code"] != 403))
 }
 
-/// A cluster with a machine of each sort and an object of each other kind, until the manager has stopped. Answers its resident
-/// memory with that cluster, in KiB.
+/// Creates and deletes a cluster with a machine of each sort and an object of each other kind, and stops the manager. Returns the
+/// manager's resident memory with that cluster, in KiB.
 pub(super) async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manager) -> u64 {
     stage.create_cluster("life", "127.78.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "life").await;
@@ -241,7 +242,7 @@ pub(super) async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manage
     resident
 }
 
-/// Nothing was refused to the manager, and it used all of `granted` but what it has no occasion for here.
+/// Checks that the manager was refused nothing, and used all of `granted` except the rights that this run has no occasion to use.
 fn assert_exactly_used(requests: &[Value], granted: &BTreeSet<Right>) {
     let mut needed = BTreeSet::new();
     let mut refused = BTreeSet::new();
@@ -285,8 +286,7 @@ fn assert_exactly_used(requests: &[Value], granted: &BTreeSet<Right>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_life_needs_exactly_the_shipped_rights() {
     let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--leader-elect"]);
-    manager.until_ready().await.unwrap();
+    let mut manager = stage.ready_manager("manager", &["--leader-elect"]).await;
     let resident = whole_life(&stage, &mut manager).await;
     println!("resident memory with one cluster: {resident} KiB");
     let shipped = std::fs::read_to_string(test_support::repository("deploy/rbac.yaml")).unwrap();
@@ -324,13 +324,11 @@ async fn a_manager_of_one_namespace_needs_exactly_its_rights_there_and_leaves_ot
         .iter()
         .map(|argument| argument.as_str().unwrap())
         .collect();
-    let mut manager = stage.start_manager("manager", &arguments);
-    manager.until_ready().await.unwrap();
-    // It is there from the begin, so a manager that looked at it would have had a whole life's time to act on it.
+    let mut manager = stage.ready_manager("manager", &arguments).await;
+    // This cluster exists from the beginning, so a manager that saw it would have the whole test to act on it.
     elsewhere
         .create_cluster("foreign", open_stack_cluster("foreign", "elsewhere", None))
-        .await
-        .unwrap();
+        .await;
     whole_life(&stage, &mut manager).await;
 
     let requests = stage.kubernetes.audit_events().unwrap();
@@ -351,7 +349,7 @@ async fn a_manager_of_one_namespace_needs_exactly_its_rights_there_and_leaves_ot
     assert_eq!(left["status"]["conditions"], Value::Null);
     assert_eq!(stage.cloud.control().leftovers("-foreign"), []);
 
-    // Its rights end there: it may read the credentials of its own namespace only.
+    // The manager may read credentials only in its own namespace.
     let client = stage.client_of_the_manager().await;
     let secrets = |namespace: &str| -> Api<Secret> { Api::namespaced(client.clone(), namespace) };
     secrets("default").get("cloud-config").await.unwrap();

@@ -8,11 +8,13 @@ use serde_json::{Value, json};
 
 use crate::env::{
     ClusterApi, Installation, Kubernetes,
-    apply::apply,
+    apply::{apply, credentials},
     cluster_api::api,
     manager::{self, Manager},
 };
 use crate::waiting::{PATIENCE, Wait};
+
+pub use crate::env::cluster_api::is_provisioned;
 
 /// The namespace of all objects.
 pub const NAMESPACE: &str = "default";
@@ -46,9 +48,7 @@ pub struct Scene {
 impl Scene {
     /// Installs everything except the manager, which is not started.
     pub async fn set() -> Self {
-        let kubernetes = Kubernetes::start().await.unwrap();
-        kubernetes.install_cluster_api().await.unwrap();
-        let installation = Installation::install(&kubernetes).await.unwrap();
+        let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
         let admin = kubernetes.admin().await.unwrap();
         Self {
             manager: None,
@@ -61,16 +61,9 @@ impl Scene {
 
     /// Starts the manager.
     pub async fn start(&mut self, arguments: &[&str]) {
-        let own = self.installation.arguments();
-        let all: Vec<&str> = own
-            .iter()
-            .map(String::as_str)
-            .chain(arguments.iter().copied())
-            .collect();
-        let folder = self.kubernetes.folder();
-        let mut manager = Manager::start(folder, &self.installation.kubeconfig, &all).unwrap();
-        manager.until_ready().await.unwrap();
-        self.manager = Some(manager);
+        let logs = self.kubernetes.folder();
+        let manager = self.installation.ready_manager(logs, arguments).await;
+        self.manager = Some(manager.unwrap());
     }
 
     /// Stops the manager as the kubelet does. Returns how long that took.
@@ -86,11 +79,7 @@ impl Scene {
 
     /// Creates the Secret with the credentials of a cloud.
     pub async fn credentials(&self, name: &str, cloud: &FakeCloud) {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "stringData": {"clouds.yaml": cloud.clouds_yaml()},
-        });
+        let secret = credentials(NAMESPACE, name, &cloud.clouds_yaml());
         apply(&self.admin, &[secret]).await.unwrap();
     }
 
@@ -110,8 +99,7 @@ impl Scene {
         });
         self.cluster_api
             .create_cluster(plan.name, infrastructure)
-            .await
-            .unwrap();
+            .await;
     }
 
     /// Creates a control-plane machine of a cluster.
@@ -123,8 +111,7 @@ impl Scene {
         });
         self.cluster_api
             .create_machine(plan.name, name, true, spec)
-            .await
-            .unwrap();
+            .await;
     }
 
     /// Waits until this number of objects of a kind are as they should be.
@@ -164,14 +151,6 @@ impl Scene {
                 .unwrap_or_default()
         })
     }
-
-    /// Waits until an object is provisioned.
-    pub async fn provisioned(&self, kind: &str, name: &str) {
-        self.cluster_api
-            .wait_for(kind, name, PATIENCE, is_provisioned)
-            .await
-            .unwrap();
-    }
 }
 
 /// A cloud for many machines, whose operations take no time and which carries no traffic.
@@ -184,9 +163,4 @@ pub async fn quick_cloud() -> FakeCloud {
     })
     .await
     .unwrap()
-}
-
-/// Whether Cluster API may continue with the object.
-pub fn is_provisioned(object: &Value) -> bool {
-    object["status"]["initialization"]["provisioned"] == true
 }

@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// Reads the object until it has this status.
-    pub(super) async fn until(&self, path: &str, pointer: &str, wanted: &str) {
+    pub(super) async fn until_shown(&self, path: &str, pointer: &str, wanted: &str) {
         let mut last = Value::Null;
         for _ in 0..500 {
             let (_, body) = self.call("GET", path, Value::Null).await;

@@ -58,7 +58,7 @@ async fn a_member_is_up_while_its_page_is_answered_with_200() {
     for (code, expected) in [(500, "ERROR"), (200, "ONLINE"), (503, "ERROR")] {
         status.store(code, Ordering::Relaxed);
         at.client
-            .until(&member, "/member/operating_status", expected)
+            .until_shown(&member, "/member/operating_status", expected)
             .await;
     }
 }

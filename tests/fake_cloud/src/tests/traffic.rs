@@ -79,14 +79,14 @@ impl Balanced {
             .await;
         let path = format!("{lbs}/loadbalancers/{lb}");
         client
-            .until(&path, "/loadbalancer/provisioning_status", "ACTIVE")
+            .until_shown(&path, "/loadbalancer/provisioning_status", "ACTIVE")
             .await;
         let body = json!({ "name": "li", "protocol": "TCP", "protocol_port": 6443, "loadbalancer_id": lb });
         let listener = client
             .make(&format!("{lbs}/listeners"), "listener", body)
             .await;
         client
-            .until(&path, "/loadbalancer/provisioning_status", "ACTIVE")
+            .until_shown(&path, "/loadbalancer/provisioning_status", "ACTIVE")
             .await;
         let algorithm = if provider == "ovn" {
             "SOURCE_IP_PORT"
@@ -96,7 +96,7 @@ impl Balanced {
         let body = json!({ "name": "po", "protocol": "TCP", "lb_algorithm": algorithm, "listener_id": listener });
         let pool = client.make(&format!("{lbs}/pools"), "pool", body).await;
         client
-            .until(&path, "/loadbalancer/provisioning_status", "ACTIVE")
+            .until_shown(&path, "/loadbalancer/provisioning_status", "ACTIVE")
             .await;
         let (_, shown) = client.call("GET", &path, Value::Null).await;
         let vip: IpAddr = shown["loadbalancer"]["vip_address"]
@@ -121,7 +121,7 @@ impl Balanced {
     async fn settle(&self) {
         let path = format!("/load-balancer/v2/lbaas/loadbalancers/{}", self.lb);
         self.client
-            .until(&path, "/loadbalancer/provisioning_status", "ACTIVE")
+            .until_shown(&path, "/loadbalancer/provisioning_status", "ACTIVE")
             .await;
         // A separate task carries out the push.
         let served = tokio::time::timeout(Duration::from_secs(5), async {
@@ -270,10 +270,10 @@ async fn a_floating_ip_listens_too_and_monitors_really_check() {
         .await;
     let path = format!("{}?name=b", at.members());
     client
-        .until(&path, "/members/0/operating_status", "ERROR")
+        .until_shown(&path, "/members/0/operating_status", "ERROR")
         .await;
     client
-        .until(
+        .until_shown(
             &format!("{}/{first}", at.members()),
             "/member/operating_status",
             "ONLINE",
@@ -281,7 +281,7 @@ async fn a_floating_ip_listens_too_and_monitors_really_check() {
         .await;
     a.abort();
     client
-        .until(
+        .until_shown(
             &format!("{}/{first}", at.members()),
             "/member/operating_status",
             "ERROR",
@@ -290,7 +290,7 @@ async fn a_floating_ip_listens_too_and_monitors_really_check() {
     assert_eq!(ask(at.vip).await, None, "no backend is up");
     let _b = at.backend("b", 202).await;
     client
-        .until(&path, "/members/0/operating_status", "ONLINE")
+        .until_shown(&path, "/members/0/operating_status", "ONLINE")
         .await;
     assert_eq!(ask(at.vip).await.as_deref(), Some("b"));
 }

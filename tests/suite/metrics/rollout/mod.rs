@@ -31,25 +31,25 @@ const EXPECTED: [(&str, &str); 12] = [
     ("CapoRolloutGateHeld", "demo demo-cp-1 admission"),
     // The new members are not healthy, so the old one may not go.
     ("CapoRolloutGateHeld", "demo demo-cp-0 release"),
-    // A member whose creation fails again and again.
+    // The creation of a member fails again and again.
     ("CapoRolloutGateHeld", "red red-cp-1 admission"),
     // The only member of a cluster fails, and its repairs too.
     ("CapoLBMemberError", "dark dark-cp-0 6443"),
     ("CapoLBNoActiveMember", "dark 6443"),
-    // An Octavia that breaks every connection.
+    // Octavia breaks every connection.
     ("CapoOpenStackErrorRatioHigh", "broken load-balancer"),
     ("CapoLBObservationStale", "blind"),
-    // An Octavia that answers every request with 429.
+    // Octavia answers every request with 429.
     ("CapoOpenStackThrottled", "busy load-balancer"),
     ("CapoLBObservationStale", "slow"),
-    // Credentials that are refused.
+    // Keystone refuses the credentials.
     ("CapoOpenStackAuthFailing", "locked"),
     ("CapoLBObservationStale", "shut"),
 ];
 
-/// What may fire. Whether a fifth of a controller's passes fails while three clouds of four are in trouble depends on how
-/// often the others are looked at, and that on how busy this machine is; so does how long the members of `red-cp-1` and
-/// `demo-cp-2` are in ERROR before they are recreated, and their machines held.
+/// The alerts that may fire. Whether a fifth of a controller's passes fails while three clouds of four are in trouble depends on
+/// the number of passes over the others, and so on how busy this machine is. The same holds for how long the members of
+/// `red-cp-1` and `demo-cp-2` are in ERROR before they are recreated, and their machines held.
 const MAY: [(&str, &str); 4] = [
     ("CapoReconcileErrorRatioHigh", "openstackcluster"),
     ("CapoLBMemberError", "red red-cp-1 6443"),
@@ -205,7 +205,7 @@ fn named(alerts: &[(&str, &str)]) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// The id of the member whose name ends so.
+/// The id of the member whose name ends with `name`.
 fn member(cloud: &FakeCloud, name: &str) -> String {
     let dump = cloud.control().dump();
     let balancers = dump["load_balancers"].as_array().unwrap().iter();
@@ -215,7 +215,8 @@ fn member(cloud: &FakeCloud, name: &str) -> String {
     found.unwrap()["id"].as_str().unwrap().to_owned()
 }
 
-/// What has fired since `begun`, once all of it has or a busy machine would have come to it.
+/// The alerts that have fired since `begun`, as soon as all wanted ones have fired, or when even a busy machine would have let
+/// them fire.
 async fn until_fired(
     stage: &MonitoredClusters,
     begun: f64,

@@ -9,7 +9,11 @@ use test_support::waiting::Wait;
 
 use super::quick;
 use crate::{
-    env::{ClusterApi, Installation, Kubernetes, Manager, Prometheus, apply::apply},
+    env::{
+        ClusterApi, Installation, Kubernetes, Manager, Prometheus,
+        apply::{apply, credentials},
+        cluster_api::is_provisioned,
+    },
     metrics::serving::reader,
 };
 
@@ -18,6 +22,20 @@ pub(super) const WAIT: Wait = Wait {
     at_most: Duration::from_mins(10),
     between: Duration::from_secs(1),
 };
+
+const FLAGS: [&str; 9] = [
+    "--insecure-diagnostics=false",
+    "--leader-elect",
+    // A busy machine is no reason to lose the lease.
+    "--leader-elect-lease-duration=5m",
+    "--leader-elect-renew-deadline=4m",
+    "--sync-period=5s",
+    "--member-warn-after=4s",
+    "--member-alert-after=15s",
+    "--member-stuck-after=60s",
+    // A held member is not removed before the alerts have reported it.
+    "--member-orphan-after=10m",
+];
 
 pub(super) struct MonitoredClusters {
     // Dropped in this order.
@@ -47,30 +65,9 @@ pub(super) async fn cloud() -> FakeCloud {
 
 impl MonitoredClusters {
     pub(super) async fn start() -> Self {
-        let kubernetes = Kubernetes::start().await.unwrap();
-        kubernetes.install_cluster_api().await.unwrap();
-        let installation = Installation::install(&kubernetes).await.unwrap();
-        let mut arguments = installation.arguments();
-        arguments.extend(
-            [
-                "--insecure-diagnostics=false",
-                "--leader-elect",
-                // A busy machine is no reason to lose the lease.
-                "--leader-elect-lease-duration=5m",
-                "--leader-elect-renew-deadline=4m",
-                "--sync-period=5s",
-                "--member-warn-after=4s",
-                "--member-alert-after=15s",
-                "--member-stuck-after=60s",
-                // A member that is held stays so until the alerts have reported it.
-                "--member-orphan-after=10m",
-            ]
-            .map(str::to_owned),
-        );
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let mut manager =
-            Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
-        manager.until_ready().await.unwrap();
+        let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
+        let logs = kubernetes.folder();
+        let mut manager = installation.ready_manager(logs, &FLAGS).await.unwrap();
         manager.until_logged("Leading").await.unwrap();
         let token = reader(&kubernetes).await;
         let prometheus = prometheus(&kubernetes, &manager, &token).await;
@@ -89,10 +86,7 @@ impl MonitoredClusters {
         let named = cloud
             .clouds_yaml()
             .replace("  demo:\n", &format!("  {name}:\n"));
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"},
-            "stringData": {"clouds.yaml": named},
-        });
+        let secret = credentials("default", name, &named);
         apply(&self.kubernetes.admin().await.unwrap(), &[secret])
             .await
             .unwrap();
@@ -113,14 +107,9 @@ impl MonitoredClusters {
                 }},
             },
         });
-        self.cluster_api
-            .create_cluster(name, infrastructure)
-            .await
-            .unwrap();
-        self.until(name, "OpenStackCluster", |object| {
-            object["status"]["initialization"]["provisioned"] == true
-        })
-        .await;
+        self.cluster_api.create_cluster(name, infrastructure).await;
+        self.until_object(name, "OpenStackCluster", is_provisioned)
+            .await;
         self.machine(name, cloud, 0).await;
         self.until_joined(name, 0).await;
     }
@@ -148,12 +137,11 @@ impl MonitoredClusters {
         });
         self.cluster_api
             .create_machine(cluster, &format!("{cluster}-cp-{index}"), true, spec)
-            .await
-            .unwrap();
+            .await;
     }
 
     pub(super) async fn until_joined(&self, cluster: &str, index: u8) {
-        self.until(&format!("{cluster}-cp-{index}"), "Machine", |machine| {
+        self.until_object(&format!("{cluster}-cp-{index}"), "Machine", |machine| {
             !machine["status"]["nodeRef"].is_null()
         })
         .await;
@@ -161,11 +149,11 @@ impl MonitoredClusters {
 
     /// Deletes a machine as a rollout does, and waits until it is gone.
     pub(super) async fn replace(&self, machine: &str) {
-        self.cluster_api.delete("Machine", machine).await.unwrap();
-        self.until(machine, "Machine", Value::is_null).await;
+        self.cluster_api.delete("Machine", machine).await;
+        self.until_object(machine, "Machine", Value::is_null).await;
     }
 
-    async fn until(&self, name: &str, kind: &str, wanted: impl Fn(&Value) -> bool) {
+    async fn until_object(&self, name: &str, kind: &str, wanted: impl Fn(&Value) -> bool) {
         self.cluster_api
             .wait_for(kind, name, WAIT.at_most, wanted)
             .await

@@ -1,4 +1,4 @@
-//! The rules in quick time, so that a run of two minutes shows what they do in hours.
+//! The rules with shorter times, so that a run of two minutes shows what they do in hours.
 //!
 //! A tenth of every `for` and of every range, and 40 s for the half hour of a held gate. The threshold of
 //! pending members is the manager's own, which a flag sets. Everything else is as shipped.
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// `dashboards/rules.yaml`, quick.
+/// `dashboards/rules.yaml` with shorter times.
 pub(super) fn rules() -> String {
     let text = include_str!(concat!(
         env!("CARGO_MANIFEST_DIR"),

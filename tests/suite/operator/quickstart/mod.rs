@@ -62,12 +62,12 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
         },
         cloud.control(),
     );
-    // On the fake cloud, nodes are on the loopback network, and a worker would need a kubelet.
+    // The nodes of the fake cloud are on the loopback network, and there are no workers, because a worker would need a kubelet.
     let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let subnet = rollout::subnet(claim.local_addr().unwrap().port());
     let own = format!("export WORKER_MACHINE_COUNT=0 NODE_CIDR={subnet}\n");
 
-    // README.md, from the installation to the API's answer.
+    // These are the steps of README.md, from the installation to the API's answer.
     let began = Instant::now();
     let printed = site.run(&clusterctl, block(README, "init")).await;
     assert!(printed.contains("infrastructure-openstack"), "{printed}");
@@ -96,7 +96,7 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
 
     upgrade(&site, &clusterctl).await;
 
-    // docs/quickstart.md, on another management cluster; the cluster itself comes by a move.
+    // These are the steps of docs/quickstart.md on another management cluster. The cluster itself is moved there.
     let target = Site::start().await;
     target.run(&clusterctl, block(QUICKSTART, "init")).await;
     let [variables, generate, apply] =
@@ -134,7 +134,7 @@ fn make_bootable(file: &Path, workload: &WorkloadCluster) {
     std::fs::write(file, with_external_etcd(&generated, workload)).unwrap();
 }
 
-/// From the release before to the next one.
+/// Upgrades from one release to the next.
 async fn upgrade(site: &Site, clusterctl: &Arc<Clusterctl>) {
     clusterctl.add_release("v1.0.1").unwrap();
     let plan = site.run(clusterctl, "clusterctl upgrade plan").await;
@@ -185,7 +185,8 @@ async fn move_in_the_middle_of_a_rollout(
     site.patch(
         "KubeadmControlPlane",
         "demo-control-plane",
-        // Not by a point in time: a move gives every Machine a new creation time.
+        // The rollout is begun by a change of the spec and not by `rollout.after`, because a move gives every Machine a new
+        // creation time.
         json!({"spec": {"kubeadmConfigSpec": {"postKubeadmCommands": ["true"]}}}),
     )
     .await;
@@ -215,7 +216,7 @@ async fn move_in_the_middle_of_a_rollout(
         },
     )
     .await;
-    // A new member gets traffic once its API server is up, which is a call.
+    // A new member is enabled by a call when its API server is up. The test waits until this call is over.
     until("every member gets traffic", async || {
         let name = "k8s-clusterapi-cluster-demo-demo-kubeapi";
         let (_, balancers) = cloud.control().load_balancers(name);

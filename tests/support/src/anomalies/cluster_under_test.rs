@@ -19,11 +19,13 @@ use crate::{
     contract::{Access, Raw},
     env::{
         ClusterApi,
-        apply::apply,
+        apply::{apply, credentials},
         cluster_api::{api, condition},
     },
     waiting::Wait,
 };
+
+pub use crate::env::cluster_api::is_provisioned;
 
 /// The interval of Cluster API's script, and of repeated checks.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -89,9 +91,7 @@ impl ClusterUnderTest {
         let admin = plane.kubernetes.admin().await.unwrap();
         let documents = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            json!({"apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": "cloud-config", "namespace": namespace},
-                "stringData": {"clouds.yaml": cloud.clouds_yaml()}}),
+            credentials(namespace, "cloud-config", &cloud.clouds_yaml()),
         ];
         apply(&admin, &documents).await.unwrap();
         let ports = 1 + shape.more_ports.len();
@@ -116,7 +116,7 @@ impl ClusterUnderTest {
             scenario.join(index).await;
             scenario.until_admitted(index).await;
             scenario
-                .until_true("every member is enabled", |truth| {
+                .until_truth("every member is enabled", |truth| {
                     truth.status == "ACTIVE" && truth.members.iter().all(|member| member.up)
                 })
                 .await;
@@ -128,8 +128,7 @@ impl ClusterUnderTest {
     pub async fn cluster(&self, shape: Shape, change: Value) {
         self.cluster_api
             .create_cluster("c", infrastructure(&self.namespace, shape, &change))
-            .await
-            .unwrap();
+            .await;
     }
 
     pub fn control(&self) -> &Control {
@@ -199,16 +198,14 @@ impl ClusterUnderTest {
     pub async fn join(&self, index: usize) {
         self.cluster_api
             .create_machine("c", &format!("cp-{index}"), true, machine_spec())
-            .await
-            .unwrap();
+            .await;
     }
 
     /// Deletes a Machine, as any user may.
     pub async fn leave(&self, index: usize) {
         self.cluster_api
             .delete("Machine", &format!("cp-{index}"))
-            .await
-            .unwrap();
+            .await;
     }
 
     /// Creates the second machine. The load balancer is ACTIVE seconds before its member.
@@ -218,7 +215,7 @@ impl ClusterUnderTest {
             "duration": 8, "count": 1}}),
         );
         self.join(1).await;
-        self.until_true("the load balancer is ACTIVE early", |truth| {
+        self.until_truth("the load balancer is ACTIVE early", |truth| {
             truth.status == "ACTIVE" && truth.all("cp-1", 1, "PENDING_CREATE")
         })
         .await;
@@ -297,8 +294,9 @@ impl ClusterUnderTest {
         );
         self.watch.excused.store(true, Ordering::SeqCst);
         self.command(json!({"clear": "all"}));
-        self.cluster_api.delete("Cluster", "c").await.unwrap();
-        self.until("Cluster", "c", "the end", Value::is_null).await;
+        self.cluster_api.delete("Cluster", "c").await;
+        self.until_object("Cluster", "c", "the end", Value::is_null)
+            .await;
         let name = format!("k8s-clusterapi-cluster-{}-c", self.namespace);
         assert_eq!(self.control().leftovers(&name), [], "{}", self.namespace);
     }
@@ -333,10 +331,6 @@ pub fn machine_spec() -> Value {
         "flavor": {"filter": {"name": "m1.small"}},
         "image": {"filter": {"name": "ubuntu-kube"}},
     })
-}
-
-pub fn is_provisioned(object: &Value) -> bool {
-    object["status"]["initialization"]["provisioned"] == true
 }
 
 /// Whether the load balancer's condition has this status, reason and text.

@@ -92,7 +92,7 @@ pub(super) async fn a_deletion_is_asked_again(name: &'static str, wrong: &Value,
     let mark = scenario.mark();
     scenario.leave(0).await;
     scenario
-        .until_true("the deletion goes wrong", |truth| {
+        .until_truth("the deletion goes wrong", |truth| {
             truth.status == "ACTIVE" && truth.all("cp-0", 1, left)
         })
         .await;
@@ -131,7 +131,7 @@ async fn a_settled_member_turns_error(name: &'static str) {
     assert!(is_provisioned(&held), "an admitted machine stays so");
     scenario.until_reported("c", "MemberError", "cp-1: ").await;
     scenario
-        .until_true("the member is recreated", |_| {
+        .until_truth("the member is recreated", |_| {
             scenario.writes(mark).len() == 3
         })
         .await;
@@ -165,7 +165,7 @@ async fn a_batch_fails_group_by_group(name: &'static str) {
         .await;
     scenario.leave(0).await;
     scenario
-        .until_true("a group is unlocked before the next one", |truth| {
+        .until_truth("a group is unlocked before the next one", |truth| {
             truth.status == "ACTIVE" && truth.all("cp-1", 1, "ERROR")
         })
         .await;
@@ -202,7 +202,7 @@ async fn a_failed_additive_batch_removes_no_member(name: &'static str) {
     scenario.leave(0).await;
     // One of them may be under repair already.
     scenario
-        .until_true("all are in ERROR", |truth| {
+        .until_truth("all are in ERROR", |truth| {
             let mut left = truth
                 .members
                 .iter()

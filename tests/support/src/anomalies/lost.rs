@@ -104,7 +104,7 @@ async fn the_database_is_away(name: &'static str) {
     let mark = scenario.mark();
     scenario.join(2).await;
     scenario
-        .until_true("the load balancer alone is ACTIVE", |truth| {
+        .until_truth("the load balancer alone is ACTIVE", |truth| {
             truth.status == "ACTIVE" && truth.pools[0].1 == "PENDING_UPDATE"
         })
         .await;

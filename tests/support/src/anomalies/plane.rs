@@ -3,10 +3,7 @@
 
 use std::sync::OnceLock;
 
-use crate::env::{
-    Error, Installation, Kubernetes, Manager,
-    manager::{self},
-};
+use crate::env::{Error, Installation, Kubernetes, Manager, manager};
 
 /// Thresholds that pass during a scenario. A settled load balancer is read every few seconds.
 const FLAGS: [&str; 5] = [
@@ -46,17 +43,11 @@ impl Plane {
     }
 
     async fn start() -> Result<Self, Error> {
-        let kubernetes = Kubernetes::start().await?;
-        kubernetes.install_cluster_api().await?;
-        let installation = Installation::install(&kubernetes).await?;
-        let webhooks = installation.arguments();
-        let arguments: Vec<&str> = webhooks.iter().map(String::as_str).chain(FLAGS).collect();
-        let mut manager =
-            Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments)?;
-        manager.until_ready().await?;
+        let (kubernetes, installation) = Installation::in_new_cluster().await?;
+        let logs = kubernetes.folder();
         Ok(Self {
+            manager: installation.ready_manager(logs, &FLAGS).await?,
             kubernetes,
-            manager,
         })
     }
 

@@ -1,6 +1,5 @@
-//! Situations around the gates for which a script of Cluster API is enough: remediation, a control plane that a hold
-//! blocks, the time-out of a health check, no monitor, another kind of control plane. They have the numbers of the table in
-//! `tests/rollout/README.md`.
+//! Situations around the gates for which a script of Cluster API is enough: remediation, a control plane that a hold blocks, the
+//! time-out of a health check, no monitor, another kind of control plane. `tests/rollout/README.md` lists them.
 
 use std::sync::atomic::Ordering;
 
@@ -21,16 +20,16 @@ const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
-        "situation-4": a_broken_machine_is_remediated,
-        "situation-5-heals": the_other_member_heals,
-        "situation-5-bypass": the_operator_lets_it_go,
-        "situation-14": a_health_check_gives_the_new_machine_up,
-        "situation-15": there_is_no_monitor,
-        "situation-17": the_control_plane_is_not_kubeadms,
+        "remediation": a_broken_machine_is_remediated,
+        "hold-heals": the_other_member_heals,
+        "hold-bypass": the_operator_lets_it_go,
+        "health-check": a_health_check_gives_the_new_machine_up,
+        "no-monitor": there_is_no_monitor,
+        "other-control-plane": the_control_plane_is_not_kubeadms,
     ]
 }
 
-/// Situation 4, after initialisation: the machine's server is down, and others serve.
+/// A machine whose server is down is remediated after the control plane was initialised, while others serve.
 async fn a_broken_machine_is_remediated(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 3).await;
     // A machine whose server is down loses its hook before its members are removed.
@@ -60,7 +59,7 @@ async fn hold_the_last_one(name: &'static str) -> ClusterUnderTest {
     scenario
 }
 
-/// Situation 5: the hold ends as soon as the other machine serves again.
+/// The hold ends as soon as the other machine serves again.
 async fn the_other_member_heals(name: &'static str) {
     let scenario = hold_the_last_one(name).await;
     scenario.command(json!({"set_status": {"object": scenario.member(1), "free": true}}));
@@ -69,7 +68,7 @@ async fn the_other_member_heals(name: &'static str) {
     scenario.end().await;
 }
 
-/// Situation 5: the hold ends by the operator's override, with a reason and an end.
+/// The hold ends by the operator's override, which has a reason and an end.
 async fn the_operator_lets_it_go(name: &'static str) {
     let scenario = hold_the_last_one(name).await;
     let machine = scenario
@@ -102,8 +101,8 @@ async fn the_operator_lets_it_go(name: &'static str) {
     scenario.end().await;
 }
 
-/// Situation 14: the new machine is held for longer than its health check waits, and is deleted. It was never admitted, so
-/// it is deleted at once, and the old machine stays.
+/// The new machine is held for longer than its health check waits, and is deleted. It was never admitted, so it is deleted at
+/// once, and the old machine stays.
 async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     scenario.command(json!({"hold": {"member": "-cp-1", "status": "PENDING_CREATE"}}));
@@ -114,7 +113,7 @@ async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     scenario.leave(1).await;
     scenario.until_gone(1).await;
     scenario
-        .until_true("its member is gone", |truth| {
+        .until_truth("its member is gone", |truth| {
             truth.of_machine("cp-1").count() == 0
         })
         .await;
@@ -126,7 +125,7 @@ async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     scenario.end().await;
 }
 
-/// Situation 15: if Octavia supports no monitor, Cluster API's own conditions are the evidence after they have held for 90 s.
+/// If Octavia supports no monitor, Cluster API's own conditions are the evidence after they have held for 90 s.
 async fn there_is_no_monitor(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
     scenario.command(json!({"fault": {"match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501,
@@ -138,7 +137,7 @@ async fn there_is_no_monitor(name: &'static str) {
         scenario.until_admitted(index).await;
     }
     scenario
-        .until_true("it is enabled", |truth| {
+        .until_truth("it is enabled", |truth| {
             let mut members = truth.members.iter();
             members.all(|member| member.up && member.operating == "NO_MONITOR")
         })
@@ -156,8 +155,8 @@ async fn there_is_no_monitor(name: &'static str) {
     scenario.end().await;
 }
 
-/// Situation 17: another control plane has no hook of its own, so the hook of capo-rs is the only one. The rules are the
-/// same.
+/// Another control plane than KubeadmControlPlane has no hook of its own, so the hook of capo-rs is the only one. The rules are
+/// the same.
 async fn the_control_plane_is_not_kubeadms(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
     scenario.cluster(Shape::default(), json!({})).await;
@@ -182,13 +181,13 @@ async fn the_control_plane_is_not_kubeadms(name: &'static str) {
         scenario.until_admitted(index).await;
     }
     scenario
-        .until("Machine", "cp-0", "hooked", |machine| {
+        .until_object("Machine", "cp-0", "hooked", |machine| {
             machine["metadata"]["annotations"][HOOK] == "capo-rs"
         })
         .await;
     scenario.leave(0).await;
     scenario
-        .until("Machine", "cp-0", "it waits for us", |machine| {
+        .until_object("Machine", "cp-0", "it waits for us", |machine| {
             machine.is_null()
                 || condition(machine, "Deleting")
                     .is_some_and(|(_, reason, _)| reason == "WaitingForPreTerminateHook")

@@ -89,7 +89,7 @@ async fn a_worker_dies_in_a_drain(name: &'static str) {
     let mark = scenario.mark();
     scenario.leave(0).await;
     scenario
-        .until_true("the drain hangs", |truth| {
+        .until_truth("the drain hangs", |truth| {
             truth.status == "PENDING_UPDATE" && truth.all("cp-0", 1, "PENDING_UPDATE")
         })
         .await;

@@ -16,17 +16,17 @@ impl ClusterUnderTest {
         what: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Value {
-        self.until("OpenStackMachine", &format!("cp-{index}"), what, wanted)
+        self.until_object("OpenStackMachine", &format!("cp-{index}"), what, wanted)
             .await
     }
 
     /// The `OpenStackCluster` as soon as `wanted` holds for it.
     pub async fn until_cluster(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        self.until("OpenStackCluster", "c", "the cluster", wanted)
+        self.until_object("OpenStackCluster", "c", "the cluster", wanted)
             .await
     }
 
-    pub async fn until(
+    pub async fn until_object(
         &self,
         kind: &str,
         name: &str,
@@ -50,7 +50,7 @@ impl ClusterUnderTest {
     }
 
     /// Returns when the condition holds in the cloud.
-    pub async fn until_true(&self, what: &str, wanted: impl Fn(&Truth) -> bool) {
+    pub async fn until_truth(&self, what: &str, wanted: impl Fn(&Truth) -> bool) {
         let waiting = Wait::default().start();
         while !wanted(&self.truth()) {
             assert!(
@@ -66,7 +66,7 @@ impl ClusterUnderTest {
 
     /// Waits until Cluster API has admitted the machine.
     pub async fn until_admitted(&self, index: usize) {
-        self.until("Machine", &format!("cp-{index}"), "admitted", |machine| {
+        self.until_object("Machine", &format!("cp-{index}"), "admitted", |machine| {
             !machine["status"]["nodeRef"].is_null()
         })
         .await;
@@ -139,14 +139,14 @@ impl ClusterUnderTest {
 
     /// Waits until all objects are ACTIVE, in the cloud and in the cluster's condition.
     pub async fn until_well(&self) {
-        self.until_true("all is ACTIVE", Truth::is_well).await;
+        self.until_truth("all is ACTIVE", Truth::is_well).await;
         self.until_cluster(|cluster| shows_condition(cluster, "True", "MembersActive", ""))
             .await;
     }
 
     /// Waits until a Machine does not exist any more.
     pub async fn until_gone(&self, index: usize) {
-        self.until("Machine", &format!("cp-{index}"), "gone", Value::is_null)
+        self.until_object("Machine", &format!("cp-{index}"), "gone", Value::is_null)
             .await;
     }
 }

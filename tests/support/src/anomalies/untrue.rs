@@ -45,7 +45,7 @@ async fn lose_the_second_creation(scenario: &ClusterUnderTest) {
     scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "C", "count": 1}}));
     scenario.join(1).await;
     scenario
-        .until_true("the creation is lost", |truth| {
+        .until_truth("the creation is lost", |truth| {
             truth.status == "ACTIVE" && truth.all("cp-1", 1, "PENDING_CREATE")
         })
         .await;
@@ -117,7 +117,7 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
         .octavia("demo", Method::POST, "loadbalancers", Some(graph))
         .await;
     scenario
-        .until_true("the pool stays PENDING", |truth| {
+        .until_truth("the pool stays PENDING", |truth| {
             truth.status == "ACTIVE"
                 && truth
                     .pools
@@ -172,7 +172,7 @@ async fn the_listener_is_deleted_by_hand(name: &'static str) {
     scenario.octavia("demo", Method::DELETE, &path, None).await;
     scenario.leave(0).await;
     scenario
-        .until_true("the member is recreated", |truth| {
+        .until_truth("the member is recreated", |truth| {
             truth.is_well() && truth.in_data_path.len() == 2 && !truth.listeners.is_empty()
         })
         .await;
@@ -211,14 +211,14 @@ async fn a_batch_is_not_applied(name: &'static str) {
         members.all(|member| member.weight == weight && member.operating == operating)
     };
     scenario
-        .until_true("it is drained", |truth| has(truth, 0, "DRAINING"))
+        .until_truth("it is drained", |truth| has(truth, 0, "DRAINING"))
         .await;
     scenario.command(
         json!({"operation": {"operation": "member-batch", "anomaly": "not-applied", "count": 1}}),
     );
     scenario.octavia("demo", Method::PUT, &path, full).await;
     scenario
-        .until_true("it reads as if it got connections", |truth| {
+        .until_truth("it reads as if it got connections", |truth| {
             truth.is_well() && has(truth, 1, "DRAINING")
         })
         .await;

@@ -256,7 +256,7 @@ pub async fn a_held_member_blocks_no_other_one(under: &impl CloudUnderTest) {
     let seen = settle(&contract, &balancer).await;
     assert_eq!(status_of(seen.last().unwrap(), &member.id), Some(ACTIVE));
 
-    // A held member can be deleted all the same, because only the load balancer and the pool are locked.
+    // A held member can be deleted nevertheless, because only the load balancer and the pool are locked.
     under.hold(&held.name, "PENDING_UPDATE").await;
     cloud
         .update_member(&pool.into(), &member.id, &MemberUpdate::default(), GATE)

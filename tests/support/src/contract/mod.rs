@@ -90,7 +90,7 @@ pub enum ServerState {
 pub enum Pushes {
     /// The usual result.
     Normal,
-    /// They take so many seconds longer.
+    /// They take this many seconds longer.
     Slow(u32),
     /// They fail.
     Failing,

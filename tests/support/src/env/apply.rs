@@ -7,7 +7,7 @@ use kube::{
     discovery::{Scope, pinned_kind},
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Error;
 use crate::waiting::PATIENCE;
@@ -28,6 +28,15 @@ pub fn first_manifest(page: &str) -> Result<Value, Error> {
     let block = block.and_then(|rest| rest.split("```").next());
     let found = documents(block.ok_or("the page has no YAML block")?)?;
     Ok(found.into_iter().next().ok_or("the YAML block is empty")?)
+}
+
+/// A Secret with credentials.
+pub fn credentials(namespace: &str, name: &str, clouds_yaml: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "stringData": {"clouds.yaml": clouds_yaml},
+    })
 }
 
 /// Applies `documents` in their order and waits for custom resource definitions among them to be served.

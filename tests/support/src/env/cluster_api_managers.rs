@@ -77,7 +77,7 @@ impl ClusterApiManagers {
                 all.push(format!("--feature-gates={}", features.join(",")));
             }
             if part != "bootstrap" {
-                // Conditions that no manager could refresh for so long turn Unknown. This is the least that is allowed.
+                // Conditions that no manager could refresh for this time turn Unknown. It is the shortest time that is allowed.
                 all.push("--remote-conditions-grace-period=2m".to_owned());
             }
             let process = Guarded::start(&Program {

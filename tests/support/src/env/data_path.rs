@@ -1,7 +1,8 @@
 //! Plays the data path of a load balancer whose amphorae do not run, and the API servers behind it.
 //!
 //! It is the proxy of the manager's environment. A connection to the endpoint goes to a member that Octavia shows in service at
-//! that moment: ACTIVE, enabled, with a weight where the provider has weights. The API server there has a certificate of its own address, as kubeadm gives it.
+//! that moment: ACTIVE, enabled, with a weight where the provider has weights. The API server there has a certificate for its own
+//! address, as kubeadm gives it.
 
 use std::{
     net::{IpAddr, SocketAddr},

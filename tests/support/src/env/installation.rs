@@ -1,13 +1,13 @@
-//! capo-rs as an operator installs it: its definitions, its ServiceAccount with exactly the shipped
-//! roles, its webhooks. What a cluster would do with a Service and cert-manager is a URL and a
-//! certificate on the loopback address here; nothing else differs from the shipped manifests.
+//! capo-rs as an operator installs it: its definitions, its ServiceAccount with exactly the shipped roles, its webhooks. A URL
+//! and a certificate on the loopback address take the place of a Service and cert-manager. Nothing else differs from the shipped
+//! manifests.
 
 use std::path::{Path, PathBuf};
 
 use capo_api::ConversionTarget;
 use serde_json::{Value, json};
 
-use super::{Error, Kubernetes, apply, kubernetes::free_port};
+use super::{Error, Kubernetes, Manager, apply, kubernetes::free_port};
 
 /// Namespace and name of the shipped ServiceAccount.
 const ACCOUNT: (&str, &str) = ("capo-system", "capo-manager");
@@ -23,7 +23,15 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Installs everything in `kubernetes`. Objects of our kinds can be made as soon as the manager is ready.
+    /// Starts a kube-apiserver of the caller's own, with Cluster API's definitions and everything of capo-rs but a manager.
+    pub async fn in_new_cluster() -> Result<(Kubernetes, Self), Error> {
+        let kubernetes = Kubernetes::start().await?;
+        kubernetes.install_cluster_api().await?;
+        let installation = Self::install(&kubernetes).await?;
+        Ok((kubernetes, installation))
+    }
+
+    /// Installs everything in `kubernetes`. Objects of our kinds can be created as soon as a manager is ready.
     pub async fn install(kubernetes: &Kubernetes) -> Result<Self, Error> {
         let manifests =
             capo_rs::cli::manifests::yaml(&capo_rs::cli::manifests::Choices::default())?;
@@ -65,12 +73,24 @@ impl Installation {
         })
     }
 
-    /// The arguments that make the manager serve the webhooks installed here.
-    pub fn arguments(&self) -> Vec<String> {
-        vec![
-            format!("--webhook-port={}", self.webhook_port),
-            format!("--webhook-cert-dir={}", self.certificates.display()),
-        ]
+    /// Starts a manager that serves the webhooks installed here, and returns it when it is ready. Its log is in `logs`.
+    pub async fn ready_manager(&self, logs: &Path, flags: &[&str]) -> Result<Manager, Error> {
+        let mut manager = self.start_manager(logs, flags, Vec::new())?;
+        manager.until_ready().await?;
+        Ok(manager)
+    }
+
+    /// The same with these variables in its environment, but returns at once.
+    pub fn start_manager(
+        &self,
+        logs: &Path,
+        flags: &[&str],
+        variables: Vec<(String, String)>,
+    ) -> Result<Manager, Error> {
+        let port = format!("--webhook-port={}", self.webhook_port);
+        let certificates = format!("--webhook-cert-dir={}", self.certificates.display());
+        let arguments = [&[port.as_str(), &certificates], flags].concat();
+        Manager::start_with(logs, &self.kubeconfig, &arguments, variables)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A real etcd and kube-apiserver on free ports of the loopback address.
 //!
-//! Authorisation is RBAC. No kube-controller-manager runs: no collection by owner reference, a deleted
-//! Namespace never finishes, no ServiceAccount is made by itself. Ready in about 3 s, 480 MB.
+//! Authorisation is RBAC. No kube-controller-manager runs, so nothing is collected by owner references, the deletion of a
+//! Namespace never ends, and no ServiceAccount is created automatically. It is ready in about 3 s and needs 480 MB.
 
 use std::{
     net::{SocketAddr, TcpListener},

@@ -55,7 +55,7 @@ impl Prometheus {
         Ok(prometheus)
     }
 
-    /// The result of a query over a range of time, in seconds since 1970, with so many seconds between two points.
+    /// The result of a query over a range of time, in seconds since 1970, with this many seconds between two points.
     pub async fn range(&self, query: &str, range: (f64, f64), step: f64) -> Result<Value, Error> {
         let (start, end) = (range.0.to_string(), range.1.to_string());
         let step = step.to_string();

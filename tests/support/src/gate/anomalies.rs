@@ -6,9 +6,9 @@ use capo_openstack::load_balancer::{LoadBalancerFilter, StatusTree, TreeMember};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ControlPlane, condition, provisioned};
+use super::{ControlPlane, condition, is_provisioned};
 use crate::contract::{CloudUnderTest, Contract, GATE, Kind, Pushes, Raw};
-use crate::waiting::{PATIENCE, until_true};
+use crate::waiting::until_true;
 
 impl ControlPlane {
     /// Four machines are admitted; three more join.
@@ -109,7 +109,7 @@ impl ControlPlane {
             .get("OpenStackMachine", &self.name(1))
             .await;
         assert!(
-            provisioned(&machine.unwrap().unwrap()),
+            is_provisioned(&machine.unwrap().unwrap()),
             "an admitted machine stays so"
         );
         self.until_all_active(contract).await;
@@ -139,9 +139,8 @@ impl ControlPlane {
         };
         self.stage
             .cluster_api
-            .wait_for("OpenStackCluster", &self.cluster, PATIENCE, is_reported)
-            .await
-            .unwrap();
+            .until_object("OpenStackCluster", &self.cluster, is_reported)
+            .await;
         let tree = self.tree(contract).await;
         under
             .write_status(Kind::LoadBalancer, &tree.name, "ERROR")

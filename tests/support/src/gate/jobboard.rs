@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use capo_core::ProvisioningStatus;
 
-use super::{ControlPlane, anomalies::ACTIVE, condition, leftovers, provisioned};
+use super::{ControlPlane, anomalies::ACTIVE, condition, is_provisioned, leftovers};
 use crate::contract::{CloudUnderTest, Contract, Kind};
 use crate::waiting::until_true;
 
@@ -153,7 +153,10 @@ impl Orphaned {
                 member.provisioning_status,
                 ProvisioningStatus::PendingCreate
             );
-            assert!(!provisioned(&machine), "{name} was admitted: {machine:#}");
+            assert!(
+                !is_provisioned(&machine),
+                "{name} was admitted: {machine:#}"
+            );
             let (_, reason, message) = condition(&machine, "APIServerLoadBalancerReady").unwrap();
             assert_eq!(reason, "MemberPending", "{message}");
             assert!(elapsed < RESUMED_BEFORE, "no worker resumes the creation");

@@ -18,9 +18,12 @@ use serde_json::{Value, json};
 
 use crate::{
     contract::{CloudUnderTest, Contract, Pushes},
-    env::{DataPath, apply::apply, cluster_api::condition},
+    env::{
+        DataPath,
+        apply::apply,
+        cluster_api::{condition, is_provisioned},
+    },
     replay::{Stage, leftovers},
-    waiting::PATIENCE,
 };
 
 pub use jobboard::{
@@ -110,9 +113,11 @@ impl ControlPlane {
             apply(&stage.admin, &[authority]).await.unwrap();
         }
         let object = open_stack_cluster(name, provider);
-        let created = stage.cluster_api.create_cluster(name, object);
-        created.await.unwrap();
-        stage.until("OpenStackCluster", name, provisioned).await;
+        stage.cluster_api.create_cluster(name, object).await;
+        let cluster_api = &stage.cluster_api;
+        cluster_api
+            .until_provisioned("OpenStackCluster", name)
+            .await;
         Self {
             cluster: name.to_owned(),
             stage,
@@ -132,18 +137,16 @@ impl ControlPlane {
         self.stage
             .cluster_api
             .create_machine(&self.cluster, &self.name(index), true, spec)
-            .await
-            .unwrap();
+            .await;
     }
 
     async fn until_admitted(&self, index: usize) {
         self.stage
             .cluster_api
-            .wait_for("Machine", &self.name(index), PATIENCE, |machine| {
+            .until_object("Machine", &self.name(index), |machine| {
                 !machine["status"]["nodeRef"].is_null()
             })
-            .await
-            .unwrap();
+            .await;
     }
 
     /// Waits until the machine's server runs, then watches for [`WATCHED`] that it is not admitted and that the
@@ -156,17 +159,19 @@ impl ControlPlane {
         };
         self.stage
             .cluster_api
-            .wait_for("OpenStackMachine", &name, PATIENCE, |machine| {
-                assert!(!provisioned(machine), "{name} was admitted: {machine:#}");
+            .until_object("OpenStackMachine", &name, |machine| {
+                assert!(!is_provisioned(machine), "{name} was admitted: {machine:#}");
                 expected(machine)
             })
-            .await
-            .unwrap();
+            .await;
         let begun = Instant::now();
         while begun.elapsed() < WATCHED {
             let machine = self.stage.cluster_api.get("OpenStackMachine", &name).await;
             let machine = machine.unwrap().unwrap();
-            assert!(!provisioned(&machine), "{name} was admitted: {machine:#}");
+            assert!(
+                !is_provisioned(&machine),
+                "{name} was admitted: {machine:#}"
+            );
             assert!(expected(&machine), "another reason: {machine:#}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -183,13 +188,12 @@ impl ControlPlane {
         };
         self.stage
             .cluster_api
-            .wait_for("OpenStackMachine", &name, PATIENCE, |machine| {
+            .until_object("OpenStackMachine", &name, |machine| {
                 condition(machine, "APIServerLoadBalancerReady")
                     .is_some_and(|(_, shown, _)| shown == "MemberError")
                     || is_logged()
             })
-            .await
-            .unwrap();
+            .await;
     }
 
     /// The log of the manager so far.
@@ -201,18 +205,12 @@ impl ControlPlane {
         self.stage
             .cluster_api
             .delete("Cluster", &self.cluster)
-            .await
-            .unwrap();
+            .await;
         self.stage
             .cluster_api
-            .wait_for("Cluster", &self.cluster, PATIENCE, Value::is_null)
-            .await
-            .unwrap();
+            .until_gone("Cluster", &self.cluster)
+            .await;
     }
-}
-
-fn provisioned(object: &Value) -> bool {
-    object["status"]["initialization"]["provisioned"] == true
 }
 
 /// The Secret with the cluster's CA.

@@ -18,7 +18,7 @@ use crate::{
         data_path::{Request, is_in_service},
     },
     rollout::HOOK,
-    waiting::{PATIENCE, until_true},
+    waiting::until_true,
 };
 
 /// Two of three machines are released one after the other. While the second one is released, the changes of its member do
@@ -78,8 +78,7 @@ impl ControlPlane {
         self.stage
             .cluster_api
             .delete("Machine", &self.name(index))
-            .await
-            .unwrap();
+            .await;
     }
 
     /// The address of the machine's member.
@@ -99,19 +98,14 @@ impl ControlPlane {
         let name = self.name(index);
         self.stage
             .cluster_api
-            .wait_for("Machine", &name, PATIENCE, |machine| !is_hooked(machine))
-            .await
-            .unwrap();
+            .until_object("Machine", &name, |machine| !is_hooked(machine))
+            .await;
         let members = data_path.members().await.unwrap();
         assert!(
             self.member_of(&members, index).is_none(),
             "{name} was let go with a member: {members:#?}"
         );
-        self.stage
-            .cluster_api
-            .wait_for("Machine", &name, PATIENCE, Value::is_null)
-            .await
-            .unwrap();
+        self.stage.cluster_api.until_gone("Machine", &name).await;
     }
 
     /// Waits until the proof has failed, then watches for [`WATCHED`] that the machine is held for it.
@@ -126,9 +120,8 @@ impl ControlPlane {
         };
         self.stage
             .cluster_api
-            .wait_for("OpenStackMachine", &name, PATIENCE, is_unproven)
-            .await
-            .unwrap();
+            .until_object("OpenStackMachine", &name, is_unproven)
+            .await;
         let begun = Instant::now();
         while begun.elapsed() < WATCHED {
             let machine = self.stage.cluster_api.get("OpenStackMachine", &name).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Brought, Stage, identity, leftovers, list};
 use crate::{
     contract::{CloudUnderTest, Contract, GATE},
-    env::cluster_api::condition,
+    env::cluster_api::{condition, is_provisioned},
     rollout::HOOK,
     waiting::until_true,
 };
@@ -42,22 +42,23 @@ impl Life {
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
             "metadata": {"name": cluster, "namespace": "default"}, "spec": spec,
         });
-        let made = stage.cluster_api.create_cluster(&cluster, object).await;
-        made.unwrap();
+        stage.cluster_api.create_cluster(&cluster, object).await;
         let life = Self {
             stage,
             contract,
             cluster,
         };
-        life.until(|cluster| cluster["status"]["initialization"]["provisioned"] == true)
-            .await;
+        life.until_cluster(is_provisioned).await;
         life
     }
 
     /// The OpenStackCluster as soon as `wanted` holds for it.
-    async fn until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+    async fn until_cluster(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let (kind, name) = ("OpenStackCluster", &self.cluster);
-        self.stage.until(kind, name, wanted).await
+        self.stage
+            .cluster_api
+            .until_object(kind, name, wanted)
+            .await
     }
 
     async fn change(&self, spec: Value) {
@@ -76,10 +77,14 @@ impl Life {
             "image": {"filter": {"name": "cirros"}},
         });
         let cluster_api = &self.stage.cluster_api;
-        let created = cluster_api.create_machine(&self.cluster, &name, true, spec);
-        created.await.unwrap();
+        cluster_api
+            .create_machine(&self.cluster, &name, true, spec)
+            .await;
         let has_joined = |machine: &Value| !machine["status"]["nodeRef"].is_null();
-        self.stage.until("Machine", &name, has_joined).await;
+        self.stage
+            .cluster_api
+            .until_object("Machine", &name, has_joined)
+            .await;
         name
     }
 
@@ -128,7 +133,7 @@ pub async fn a_load_balancer_that_is_deleted_by_hand_is_created_again_with_its_a
     let life = Life::begin(under, |_| json!({})).await;
     life.machine(0).await;
     let before = life.load_balancer().await.unwrap();
-    let shown = life.until(|_| true).await;
+    let shown = life.until_cluster(|_| true).await;
     let id = before["id"].as_str().unwrap().into();
     until_true("Octavia takes the deletion", async || {
         let deleted = life.contract.cloud.delete_load_balancer(&id, GATE);
@@ -136,7 +141,7 @@ pub async fn a_load_balancer_that_is_deleted_by_hand_is_created_again_with_its_a
     })
     .await;
     let after = life
-        .until(|cluster| {
+        .until_cluster(|cluster| {
             let now = &cluster["status"]["apiServerManagedLoadBalancer"]["id"];
             let ready = condition(cluster, "APIServerLoadBalancerReady");
             now.is_string() && *now != before["id"] && ready.is_some_and(|(is, ..)| is == "True")
@@ -196,7 +201,7 @@ pub async fn a_bastion_is_created_replaced_switched_off_and_created_again(
             && cluster["status"]["bastion"]["state"] == "ACTIVE"
             && cluster["status"]["bastion"]["floatingIP"].is_string()
     };
-    let first = life.until(is_up).await["status"].clone();
+    let first = life.until_cluster(is_up).await["status"].clone();
     let port = format!("{}-bastion-0", life.cluster);
     let address = &first["bastion"]["floatingIP"];
     assert_eq!(life.carrier(address).await, port.as_str());
@@ -217,7 +222,7 @@ pub async fn a_bastion_is_created_replaced_switched_off_and_created_again(
     life.change(json!({"bastion": {"spec": spec("m1.medium")}}))
         .await;
     let second = life
-        .until(|cluster| {
+        .until_cluster(|cluster| {
             is_up(cluster) && cluster["status"]["bastion"]["id"] != first["bastion"]["id"]
         })
         .await;
@@ -234,11 +239,11 @@ pub async fn a_bastion_is_created_replaced_switched_off_and_created_again(
     assert_eq!(bastions().await, 1);
 
     life.change(json!({"bastion": {"enabled": false}})).await;
-    life.until(|cluster| cluster["status"]["bastion"].is_null())
+    life.until_cluster(|cluster| cluster["status"]["bastion"].is_null())
         .await;
     until_true("the bastion is gone", async || bastions().await == 0).await;
     life.change(json!({"bastion": {"enabled": true}})).await;
-    life.until(is_up).await;
+    life.until_cluster(is_up).await;
     assert_eq!(bastions().await, 1);
     life.end().await;
 }
@@ -253,16 +258,20 @@ pub async fn without_a_load_balancer_the_floating_ip_moves_before_its_machine_go
     .await;
     let first = life.machine(0).await;
     let ready = life
-        .until(|cluster| condition(cluster, "Ready").is_some_and(|(status, ..)| status == "True"))
+        .until_cluster(|cluster| {
+            condition(cluster, "Ready").is_some_and(|(status, ..)| status == "True")
+        })
         .await;
     let address = &ready["spec"]["controlPlaneEndpoint"]["host"];
     assert_eq!(life.carrier(address).await, format!("{first}-0"));
     let second = life.machine(1).await;
     assert_eq!(life.carrier(address).await, format!("{first}-0"));
     let is_held = |machine: &Value| machine["metadata"]["annotations"][HOOK].is_string();
-    life.stage.until("Machine", &first, is_held).await;
-    let deleted = life.stage.cluster_api.delete("Machine", &first);
-    deleted.await.unwrap();
+    life.stage
+        .cluster_api
+        .until_object("Machine", &first, is_held)
+        .await;
+    life.stage.cluster_api.delete("Machine", &first).await;
     let new = json!(format!("{second}-0"));
     until_true("the floating IP is on the other machine", async || {
         life.carrier(address).await == new
@@ -270,7 +279,11 @@ pub async fn without_a_load_balancer_the_floating_ip_moves_before_its_machine_go
     .await;
     // No API server answers at the floating IP, so the Machine is held until the Cluster is deleted.
     life.stage.passes(3.0).await;
-    let machine = life.stage.until("Machine", &first, |_| true).await;
+    let machine = life
+        .stage
+        .cluster_api
+        .until_object("Machine", &first, |_| true)
+        .await;
     assert!(is_held(&machine), "was let go without an answer");
     life.end().await;
 }
@@ -359,7 +372,7 @@ pub async fn a_load_balancer_in_a_network_of_its_own(under: &impl CloudUnderTest
     life.machine(0).await;
     let balancer = life.load_balancer().await.unwrap();
     assert_eq!(balancer["vip_subnet_id"], json!(front.subnet.id));
-    let status = life.until(|_| true).await["status"].clone();
+    let status = life.until_cluster(|_| true).await["status"].clone();
     let pool = list(&life.contract, "load-balancer", "pools")
         .await
         .into_iter()

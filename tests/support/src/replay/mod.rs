@@ -1,6 +1,6 @@
-//! Whole clusters and servers on any cloud ([`clusters`], [`servers`]): what CAPO's users do every day, with the shipped
-//! manager, checked by OpenStack's own APIs. `make test` runs this on the fake cloud and `make test-openstack` on a real
-//! OpenStack.
+//! Whole clusters and servers on any cloud ([`clusters`], [`servers`]): what CAPO's users do every day. The manager is the
+//! shipped one, and the results are checked with OpenStack's own APIs. `make test` runs this on the fake cloud and `make
+//! test-openstack` on a real OpenStack.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
@@ -22,7 +22,7 @@ use crate::{
         cluster_api::{api, condition},
         manager::{self, Manager},
     },
-    waiting::{PATIENCE, until_true},
+    waiting::until_true,
 };
 
 /// The namespace of all objects.
@@ -77,17 +77,9 @@ impl Stage {
         flags: &[&str],
         variables: Vec<(String, String)>,
     ) -> Self {
-        let kubernetes = Kubernetes::start().await.unwrap();
-        kubernetes.install_cluster_api().await.unwrap();
-        let installation = Installation::install(&kubernetes).await.unwrap();
-        let webhooks = installation.arguments();
-        let arguments: Vec<&str> = webhooks
-            .iter()
-            .map(String::as_str)
-            .chain(flags.iter().copied())
-            .collect();
-        let (folder, kubeconfig) = (kubernetes.folder(), &installation.kubeconfig);
-        let mut manager = Manager::start_with(folder, kubeconfig, &arguments, variables).unwrap();
+        let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
+        let manager = installation.start_manager(kubernetes.folder(), flags, variables);
+        let mut manager = manager.unwrap();
         manager.until_ready().await.unwrap();
         let admin: Client = kubernetes.admin().await.unwrap();
         apply::apply(&admin, &[credentials(under)]).await.unwrap();
@@ -99,17 +91,11 @@ impl Stage {
         }
     }
 
-    /// The object as soon as `wanted` holds for it; `Value::Null` stands for an absent one.
-    pub async fn until(&self, kind: &str, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let seen = self.cluster_api.wait_for(kind, name, PATIENCE, wanted);
-        seen.await.unwrap()
-    }
-
     /// Waits until a condition is True.
-    async fn until_true(&self, kind: &str, name: &str, wanted: &str) -> Value {
+    async fn until_condition(&self, kind: &str, name: &str, wanted: &str) -> Value {
         let is_true =
             |object: &Value| condition(object, wanted).is_some_and(|(status, ..)| status == "True");
-        self.until(kind, name, is_true).await
+        self.cluster_api.until_object(kind, name, is_true).await
     }
 
     /// Waits until this many further passes over OpenStackClusters have ended.
@@ -135,8 +121,8 @@ impl Stage {
 
     /// Deletes an object, and waits until it is gone.
     async fn delete(&self, kind: &str, name: &str) {
-        self.cluster_api.delete(kind, name).await.unwrap();
-        self.until(kind, name, Value::is_null).await;
+        self.cluster_api.delete(kind, name).await;
+        self.cluster_api.until_gone(kind, name).await;
     }
 }
 
@@ -154,11 +140,7 @@ fn credentials(under: &impl CloudUnderTest) -> Value {
         },
         "region_name": "RegionOne",
     }}});
-    json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-config", "namespace": NAMESPACE},
-        "stringData": {"clouds.yaml": yaml.to_string()},
-    })
+    apply::credentials(NAMESPACE, "cloud-config", &yaml.to_string())
 }
 
 /// A network that the user provides, with a subnet and a router to the outside.

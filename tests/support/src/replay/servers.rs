@@ -52,7 +52,7 @@ pub async fn trunk_volumes_server_group_and_config_drive(under: &impl CloudUnder
     });
     let wanted = server(&name, network.id.as_str(), &wanted);
     apply(&stage.admin, &[wanted]).await.unwrap();
-    let made = stage.until_true(SERVER, &name, "Ready").await;
+    let made = stage.until_condition(SERVER, &name, "Ready").await;
     let id = made["status"]["instanceID"].as_str().unwrap();
     let (_, shown) = contract.raw.get("compute", &format!("servers/{id}")).await;
     let shown = &shown["server"];
@@ -87,7 +87,7 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
     apply(&stage.admin, &wanted).await.unwrap();
     let mut ids = Vec::new();
     for name in &names {
-        let made = stage.until_true(SERVER, name, "Ready").await;
+        let made = stage.until_condition(SERVER, name, "Ready").await;
         ids.push(made["status"]["instanceID"].as_str().unwrap().to_owned());
     }
     let [by_hand, in_error, softly] = &names;
@@ -99,18 +99,23 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
     delete_by_hand(0).await;
     under.write_server_state(in_error, ServerState::Error).await;
     stage
-        .until(SERVER, by_hand, |it| is_ready(it, "False"))
+        .cluster_api
+        .until_object(SERVER, by_hand, |it| is_ready(it, "False"))
         .await;
     stage
-        .until(SERVER, in_error, |it| is_ready(it, "False"))
+        .cluster_api
+        .until_object(SERVER, in_error, |it| is_ready(it, "False"))
         .await;
     under
         .write_server_state(in_error, ServerState::Active)
         .await;
-    let repaired = stage.until_true(SERVER, in_error, "Ready").await;
+    let repaired = stage.until_condition(SERVER, in_error, "Ready").await;
     assert_eq!(repaired["status"]["instanceID"], json!(ids[1]));
     // The controller creates no second server.
-    let lost = stage.until(SERVER, by_hand, |_| true).await;
+    let lost = stage
+        .cluster_api
+        .until_object(SERVER, by_hand, |_| true)
+        .await;
     assert_eq!(lost["status"]["instanceID"], json!(ids[0]));
 
     // Nova keeps the server until the time to reclaim it is over, but the deletion of the object does not wait for that.
@@ -144,7 +149,7 @@ pub async fn a_floating_ip_of_a_pool(under: &impl CloudUnderTest) {
         {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": POOL, "name": "pool"}});
     let wanted = server(&name, brought.network.id.as_str(), &reference);
     apply(&stage.admin, &[pool, wanted]).await.unwrap();
-    stage.until_true(SERVER, &name, "Ready").await;
+    stage.until_condition(SERVER, &name, "Ready").await;
     let ports = list(&contract, "network", "ports").await;
     let port = format!("{name}-0");
     let port = ports
@@ -156,7 +161,7 @@ pub async fn a_floating_ip_of_a_pool(under: &impl CloudUnderTest) {
         all.into_iter().find(|one| one["port_id"] == port["id"])
     };
     let address = carried().await.unwrap();
-    let pool = stage.until(POOL, "pool", |_| true).await;
+    let pool = stage.cluster_api.until_object(POOL, "pool", |_| true).await;
     assert_eq!(
         pool["status"]["claimedIPs"],
         json!([address["floating_ip_address"]])

@@ -43,7 +43,7 @@ impl Rollout {
 
     /// The first Machine that is not in `known`, as soon as it exists.
     pub async fn machine_after(&self, known: &[String]) -> String {
-        self.until("there is a new Machine", async || {
+        self.until_some("there is a new Machine", async || {
             let machines = self.machines().await;
             machines.into_iter().find(|name| !known.contains(name))
         })
@@ -58,7 +58,7 @@ impl Rollout {
         what: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Value {
-        self.until(&format!("{kind} {name} {what}"), async || {
+        self.until_some(&format!("{kind} {name} {what}"), async || {
             let object = api(&self.client, &self.namespace, kind)
                 .get_opt(name)
                 .await
@@ -145,7 +145,7 @@ impl Rollout {
     }
 
     /// The first result of `look`. If there is none in time, the test fails and prints the whole state.
-    pub async fn until<T>(&self, what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    pub async fn until_some<T>(&self, what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
         let wait = Wait::default().at_most(ROLLOUT_AT_MOST).between(LOOK);
         match wait.some(look).await {
             Some(found) => found,

@@ -31,12 +31,8 @@ impl ManagementCluster {
                 std::fs::create_dir_all(&logs).unwrap();
                 let cluster_api = ClusterApiManagers::start(kubernetes, &logs).await.unwrap();
                 let installation = Installation::install(kubernetes).await.unwrap();
-                let mut arguments = installation.arguments();
-                arguments.push("--namespace=capo-system".to_owned());
-                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                let mut webhooks =
-                    Manager::start(&logs, &installation.kubeconfig, &arguments).unwrap();
-                webhooks.until_ready().await.unwrap();
+                let flags = ["--namespace=capo-system"];
+                let webhooks = installation.ready_manager(&logs, &flags).await.unwrap();
                 Self {
                     kubernetes,
                     installation,

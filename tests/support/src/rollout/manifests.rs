@@ -19,11 +19,7 @@ pub(super) fn documents(
     let name = options.name;
     let mut documents = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-        json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": IDENTITY.0, "namespace": name},
-            "stringData": {"clouds.yaml": clouds_yaml},
-        }),
+        crate::env::apply::credentials(name, IDENTITY.0, clouds_yaml),
     ];
     documents.extend(certificates(name, workload)?);
     documents.extend([

@@ -58,7 +58,7 @@ pub struct RolloutOptions {
     pub max_surge: u32,
     /// Octavia's provider.
     pub provider: &'static str,
-    /// Whether a real HAProxy carries the connections; if not, the fake cloud does, after its example.
+    /// Whether a real HAProxy carries the connections. Otherwise the fake cloud does it in the same way.
     pub haproxy: bool,
     /// `spec.apiServer.managedLoadBalancer.monitor`.
     pub monitor: Value,
@@ -200,7 +200,7 @@ impl Rollout {
 
     /// The endpoint that clients use, as soon as it is set.
     pub async fn endpoint(&self) -> SocketAddr {
-        self.until("the Cluster has an endpoint", async || {
+        self.until_some("the Cluster has an endpoint", async || {
             machines::endpoint(&self.client, &self.cluster).await
         })
         .await
@@ -208,7 +208,7 @@ impl Rollout {
 
     /// Returns when every replica is up to date and ready, and no rollout is under way.
     pub async fn until_complete(&self) {
-        self.until("the rollout is complete", async || {
+        self.until_some("the rollout is complete", async || {
             let control_plane = self.get("KubeadmControlPlane", &self.cluster).await?;
             let wanted = &control_plane["spec"]["replicas"];
             let status = &control_plane["status"];
@@ -232,7 +232,7 @@ impl Rollout {
             json!({"spec": {"rollout": {"after": now}}}),
         )
         .await;
-        self.until("the rollout has begun", async || {
+        self.until_some("the rollout has begun", async || {
             let control_plane = self.get("KubeadmControlPlane", &self.cluster).await?;
             condition(&control_plane, "RollingOut")
                 .is_some_and(|(is, ..)| is == "True")
@@ -260,7 +260,7 @@ impl Rollout {
     /// Deletes the Cluster, waits until it does not exist any more, and records the objects that are left.
     pub async fn delete_cluster(&self) {
         self.delete("Cluster", &self.cluster).await;
-        self.until("the Cluster is gone", async || {
+        self.until_some("the Cluster is gone", async || {
             let cluster = api(&self.client, &self.namespace, "Cluster");
             cluster
                 .get_opt(&self.cluster)

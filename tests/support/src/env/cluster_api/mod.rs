@@ -1,11 +1,10 @@
 //! A scripted Cluster API on a real kube-apiserver: what its core controllers and a control-plane
 //! provider do to the objects that an infrastructure provider sees, in their order, and nothing else.
 //!
-//! Played: owner references and labels on infrastructure objects, the copy of `providerID` once an
-//! OpenStackMachine is provisioned, the node that joins, the conditions that name it healthy ([`script`]);
-//! deletion with pre-drain and pre-terminate hooks, the control plane's own hook last from Kubernetes 1.31
-//! on ([`deletion`]). It looks at the world every [`INTERVAL`] and does the next thing, so a test waits for what
-//! it wants to see and never for the script.
+//! It plays: owner references and labels on infrastructure objects, the copy of `providerID` once an OpenStackMachine is
+//! provisioned, the node that joins, the conditions that name it healthy ([`script`]); deletion with pre-drain and pre-terminate
+//! hooks, the control plane's own hook last from Kubernetes 1.31 on ([`deletion`]). It reads all objects every [`INTERVAL`] and
+//! does the next step, so a test waits for the state that it needs and never for the script.
 
 mod deletion;
 mod script;
@@ -14,14 +13,14 @@ use std::time::Duration;
 
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{ApiResource, DeleteParams, DynamicObject},
+    api::{ApiResource, DeleteParams, DynamicObject, PostParams},
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::Error;
-use crate::waiting::Wait;
+use crate::waiting::{PATIENCE, Wait};
 use script::Script;
 
 /// The default interval of the script.
@@ -81,7 +80,7 @@ impl ClusterApi {
 
     /// Creates a Cluster whose infrastructure is the OpenStackCluster of the same name and whose
     /// control plane is a KubeadmControlPlane of the same name.
-    pub async fn create_cluster(&self, name: &str, infrastructure: Value) -> Result<(), Error> {
+    pub async fn create_cluster(&self, name: &str, infrastructure: Value) {
         let cluster = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": name, "namespace": self.namespace, "finalizers": [CLUSTER_FINALIZER]},
@@ -95,9 +94,9 @@ impl ClusterApi {
             "metadata": {"name": name, "namespace": self.namespace, "labels": {CLUSTER_NAME: name}},
             "spec": {},
         });
-        self.create(cluster).await?;
-        self.create(control_plane).await?;
-        self.create(infrastructure).await
+        self.create(cluster).await;
+        self.create(control_plane).await;
+        self.create(infrastructure).await;
     }
 
     /// Creates a Machine with its OpenStackMachine and its bootstrap Secret, as a control plane or a
@@ -108,9 +107,9 @@ impl ClusterApi {
         name: &str,
         control_plane: bool,
         infrastructure_spec: Value,
-    ) -> Result<(), Error> {
+    ) {
         self.create_machine_of(cluster, name, control_plane, infrastructure_spec, "v1.34.4")
-            .await
+            .await;
     }
 
     /// The same with this version of Kubernetes.
@@ -121,7 +120,7 @@ impl ClusterApi {
         control_plane: bool,
         infrastructure_spec: Value,
         version: &str,
-    ) -> Result<(), Error> {
+    ) {
         let mut labels = json!({CLUSTER_NAME: cluster});
         let mut annotations = json!({});
         if control_plane {
@@ -134,7 +133,7 @@ impl ClusterApi {
             "type": "cluster.x-k8s.io/secret",
             "stringData": {"value": format!("#cloud-config\n# {BOOTSTRAP_CANARY}\n")},
         }))
-        .await?;
+        .await;
         self.create(json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
             "metadata": {"name": name, "namespace": self.namespace, "labels": labels, "annotations": annotations,
@@ -145,21 +144,21 @@ impl ClusterApi {
                 "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine", "name": name},
             },
         }))
-        .await?;
+        .await;
         self.create(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
             "metadata": {"name": name, "namespace": self.namespace, "labels": {CLUSTER_NAME: cluster}},
             "spec": infrastructure_spec,
         }))
-        .await
+        .await;
     }
 
     /// Deletes an object. The script carries the deletion out.
-    pub async fn delete(&self, kind: &str, name: &str) -> Result<(), Error> {
-        api(&self.client, &self.namespace, kind)
-            .delete(name, &DeleteParams::default())
-            .await?;
-        Ok(())
+    pub async fn delete(&self, kind: &str, name: &str) {
+        let api = api(&self.client, &self.namespace, kind);
+        if let Err(error) = api.delete(name, &DeleteParams::default()).await {
+            panic!("deleting {kind} {name}: {error}");
+        }
     }
 
     /// The object as it is now, or `None`.
@@ -198,16 +197,43 @@ impl ClusterApi {
         Err(format!("{kind} {name} is not as wanted after {at_most:?}:\n{last:#}").into())
     }
 
-    async fn create(&self, object: Value) -> Result<(), Error> {
-        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-        let object: DynamicObject = serde_json::from_value(object)?;
-        let name = object.name_any();
-        api(&self.client, &self.namespace, &kind)
-            .create(&kube::api::PostParams::default(), &object)
-            .await
-            .map_err(|error| format!("creating {kind} {name}: {error}"))?;
-        Ok(())
+    /// The same, but at most for [`PATIENCE`]. The test fails if `wanted` does not hold by then.
+    pub async fn until_object(
+        &self,
+        kind: &str,
+        name: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        match self.wait_for(kind, name, PATIENCE, wanted).await {
+            Ok(object) => object,
+            Err(error) => panic!("{error}"),
+        }
     }
+
+    /// The object as soon as its `status.initialization.provisioned` is true.
+    pub async fn until_provisioned(&self, kind: &str, name: &str) -> Value {
+        self.until_object(kind, name, is_provisioned).await
+    }
+
+    /// Waits until an object does not exist any more.
+    pub async fn until_gone(&self, kind: &str, name: &str) {
+        self.until_object(kind, name, Value::is_null).await;
+    }
+
+    async fn create(&self, object: Value) {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let name = object.name_any();
+        let api = api(&self.client, &self.namespace, &kind);
+        if let Err(error) = api.create(&PostParams::default(), &object).await {
+            panic!("creating {kind} {name}: {error}");
+        }
+    }
+}
+
+/// Whether Cluster API may continue with the object.
+pub fn is_provisioned(object: &Value) -> bool {
+    object["status"]["initialization"]["provisioned"] == true
 }
 
 /// The API of a kind that the script supports.

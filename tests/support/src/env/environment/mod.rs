@@ -102,7 +102,7 @@ impl Builder {
         self
     }
 
-    /// With the shipped settings of OpenStack's clients: 10 calls a second, and half a minute for each.
+    /// With the shipped settings of OpenStack's clients: 10 calls a second, and at most half a minute for each call.
     pub fn shipped_client(mut self) -> Self {
         self.client = ClientSettings::default();
         self

@@ -13,7 +13,7 @@ use crate::{
         apply::apply,
         cluster_api::{api, condition},
     },
-    waiting::{PATIENCE, until},
+    waiting::until,
 };
 
 /// The identity that all objects of a test refer to.
@@ -83,9 +83,7 @@ impl Environment {
                     "metadata": {"name": name, "namespace": self.namespace,
                         "annotations": {"cluster.x-k8s.io/managed-by": "another-program"}},
                     "spec": {"identityRef": identity}}),
-            )
-            .await
-            .unwrap();
+            ).await;
         let status = json!({"initialization": {"provisioned": true},
             "network": {"id": network, "name": name, "subnets": []}});
         self.patch_status("OpenStackCluster", name, status).await;
@@ -98,16 +96,28 @@ impl Environment {
     }
 
     /// The object as soon as `wanted` holds for it.
-    pub async fn until(&self, kind: &str, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        self.cluster_api
-            .wait_for(kind, name, PATIENCE, wanted)
-            .await
-            .unwrap()
+    pub async fn until_object(
+        &self,
+        kind: &str,
+        name: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.cluster_api.until_object(kind, name, wanted).await
+    }
+
+    /// The object as soon as Cluster API may continue with it.
+    pub async fn until_provisioned(&self, kind: &str, name: &str) -> Value {
+        self.cluster_api.until_provisioned(kind, name).await
+    }
+
+    /// Waits until an object does not exist any more.
+    pub async fn until_gone(&self, kind: &str, name: &str) {
+        self.cluster_api.until_gone(kind, name).await;
     }
 
     /// The OpenStackCluster as soon as it is provisioned and Ready, and all that its generation asks for is done.
     pub async fn until_ready(&self, name: &str) -> Value {
-        self.until("OpenStackCluster", name, |object| {
+        self.until_object("OpenStackCluster", name, |object| {
             object["status"]["initialization"]["provisioned"] == true
                 && is(object, "Ready", "True")
                 && object["status"]["observedGeneration"] == object["metadata"]["generation"]
@@ -155,8 +165,9 @@ impl Environment {
 
     /// Deletes the Cluster and waits until nothing of it is left, in Kubernetes and in the cloud.
     pub async fn delete(&self, name: &str) {
-        self.cluster_api.delete("Cluster", name).await.unwrap();
-        self.until("OpenStackCluster", name, Value::is_null).await;
+        self.cluster_api.delete("Cluster", name).await;
+        self.until_object("OpenStackCluster", name, Value::is_null)
+            .await;
         for text in [
             format!("of-{}-{name}", self.namespace),
             format!("{}-{name}", self.namespace),

@@ -18,7 +18,7 @@ pub async fn a_cluster_whose_only_subnet_is_of_ipv6(under: &impl CloudUnderTest)
     })
     .await;
     life.machine(0).await;
-    let shown = life.until(|_| true).await;
+    let shown = life.until_cluster(|_| true).await;
     let host = shown["spec"]["controlPlaneEndpoint"]["host"].as_str();
     let host = host.unwrap();
     assert!(host.starts_with(PREFIX), "{host}");
