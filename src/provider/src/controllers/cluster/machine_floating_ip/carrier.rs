@@ -7,10 +7,10 @@ use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
 use crate::{
     controllers::{
-        capi::{self, Machine},
+        capi::{Machine, condition},
         cluster::pass::Pass,
     },
-    reconcile::deletion_hooks,
+    reconcile::{deletion_hooks, is_paused_or_moved},
 };
 use capo_core::{ConditionStatus, ObjectName, gate_override};
 use capo_gate::{
@@ -61,9 +61,6 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
     let annotation = object.annotations().get(gate_override::KEY);
     let deletion =
         deletion_hooks::deletion(object.meta(), server.as_deref().map(Resource::meta), owner);
-    let is_paused = [capi::PAUSED_ANNOTATION, capi::DELETE_FOR_MOVE_ANNOTATION]
-        .iter()
-        .any(|annotation| capi::has_annotation(object.meta(), annotation));
     let carrier = Carrier {
         machine: name.clone(),
         server: status.and_then(|status| Some(status.instance_id.clone()?.into())),
@@ -83,7 +80,8 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
         api_server: owner.map_or(ApiServer::Unknown, api_server),
         operator: gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now()),
     };
-    Some((carrier, awaits_release(deletion) && !is_paused))
+    let awaits_release = awaits_release(deletion) && !is_paused_or_moved(object.meta());
+    Some((carrier, awaits_release))
 }
 
 fn of_carrier(deletion: Deletion) -> CarrierDeletion {
@@ -110,7 +108,10 @@ fn awaits_release(deletion: Deletion) -> bool {
 fn api_server(machine: &Machine) -> ApiServer {
     let status = |kind: &str| machine.condition(kind).map(|found| found.status);
     let has_node = machine.status.node_ref.is_some();
-    match (status("APIServerPodHealthy"), status("NodeHealthy")) {
+    match (
+        status(condition::API_SERVER_POD_HEALTHY),
+        status(condition::NODE_HEALTHY),
+    ) {
         (Some(ConditionStatus::False), _) => ApiServer::Down,
         (Some(ConditionStatus::True), _) if has_node => ApiServer::Serving,
         (None, node) if has_node && node != Some(ConditionStatus::False) => ApiServer::Serving,
