@@ -101,6 +101,11 @@ impl RelatedObjects {
         self.openstack_cluster.as_deref().map(name_of)
     }
 
+    /// The uid of the machine's server object, if there is one.
+    pub(super) fn server_uid(&self) -> Option<&str> {
+        self.server.as_ref()?.metadata.uid.as_deref()
+    }
+
     /// Whether this is a control-plane machine of a cluster with a managed load balancer.
     pub(super) fn is_gated(&self) -> bool {
         self.control_plane

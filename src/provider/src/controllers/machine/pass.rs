@@ -90,7 +90,10 @@ impl<'a> Pass<'a> {
         let object = (*observed).clone();
         let name = name_of(&object);
         let related = RelatedObjects::of(&object, context).await?;
-        let observation = context.servers.observations.get(&name);
+        let observation = context
+            .servers
+            .observations
+            .get(&name, related.server_uid());
         let provisioned = object
             .status
             .as_ref()

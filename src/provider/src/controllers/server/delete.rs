@@ -86,7 +86,7 @@ impl Deletion<'_> {
         let read_at = Instant::now();
         let found = self.find_server().await?;
         let observations = &self.context.servers.observations;
-        let before = observations.get(self.owner);
+        let before = observations.get(self.owner, None);
         let absent = match self.project_match {
             ProjectMatch::Own => ServerState::Absent,
             ProjectMatch::OwnCredentials | ProjectMatch::Elsewhere | ProjectMatch::Unknown => {

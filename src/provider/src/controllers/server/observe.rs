@@ -83,7 +83,7 @@ impl Pass<'_> {
     pub(super) fn was_just_created(&self, cloud: &Cloud) -> bool {
         let servers = &self.context.servers;
         let changed = servers.changes.oldest_look_up(&self.name.name);
-        servers.observations.get(&self.name).is_none()
+        servers.observations.get(&self.name, None).is_none()
             && changed.elapsed() < server_state::first_read_after(cloud)
     }
 

@@ -45,6 +45,8 @@ pub(in crate::controllers) fn pass(
     async move {
         let name = name_of(&*object);
         let (progress, holder) = ownership::progress(&object, &name, &context);
+        let uid = object.metadata.uid.as_deref();
+        context.servers.observations.begin(&name, uid);
         context.servers.uncertain.load(&object, &name);
         Pass {
             name,

@@ -31,22 +31,19 @@ pub(crate) struct Carriers {
 pub(crate) fn carriers(pass: &Pass<'_>, machines: &[ObjectName]) -> Carriers {
     let mut carriers = Carriers::default();
     for name in machines {
-        let Some((carrier, awaits_release)) = carrier(pass, name) else {
+        let Some((carrier, awaits_release, seen)) = carrier(pass, name) else {
             continue;
         };
         if awaits_release {
-            let seen = pass.context.servers.observations.get(name);
-            carriers
-                .awaiting_release
-                .insert(name.clone(), seen.map(|seen| seen.server));
+            carriers.awaiting_release.insert(name.clone(), seen);
         }
         carriers.all.push(carrier);
     }
     carriers
 }
 
-/// A control-plane machine, and whether its deletion waits for its release.
-fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
+/// A control-plane machine, whether its deletion waits for its release, and its server as last read.
+fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool, Option<ObservedServer>)> {
     let stores = &pass.context.stores;
     let within = &name.namespace;
     let object = stores
@@ -56,7 +53,8 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
         .openstack_servers
         .get(&ObjectRef::new(&name.name).within(within));
     let owner = pass.related.machine_on(&name.name);
-    let seen = pass.context.servers.observations.get(name);
+    let uid = server.as_ref().and_then(|it| it.metadata.uid.as_deref());
+    let seen = pass.context.servers.observations.get(name, uid);
     let status = server.as_ref().and_then(|server| server.status.as_ref());
     let annotation = object.annotations().get(gate_override::KEY);
     let deletion =
@@ -76,12 +74,14 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
             Some(seen) => seen.server.state == ServerState::Active,
             None => status.is_some_and(|status| status.ready),
         },
-        is_down: seen.is_some_and(|seen| seen.server.is_down_for_good()),
+        is_down: seen
+            .as_ref()
+            .is_some_and(|seen| seen.server.is_down_for_good()),
         api_server: owner.map_or(ApiServer::Unknown, api_server),
         operator: gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now()),
     };
     let awaits_release = awaits_release(deletion) && !is_paused_or_moved(object.meta());
-    Some((carrier, awaits_release))
+    Some((carrier, awaits_release, seen.map(|seen| seen.server)))
 }
 
 fn of_carrier(deletion: Deletion) -> CarrierDeletion {
