@@ -117,35 +117,33 @@ pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Network
     Ok((!subnets.is_empty()).then_some(NetworkState { network, subnets }))
 }
 
-/// The managed network as it is, or `None` if it does not exist.
+/// The managed network as it is, found by the id in the status or else by its name; `None` if it does not exist. A user may
+/// have renamed the network and given its name to another one, so the id goes before the name. It counts while the network
+/// is in the cluster's project.
 pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option<Network>> {
     let name = context.desired.names.network();
+    let doing = format!("Looking for network {name}");
+    if let Some(id) = &context.known.network {
+        match context.cloud.network(id, Priority::Settling).await {
+            Ok(network) if network.project_id.as_ref() == Some(&context.project) => {
+                return Ok(Some(network));
+            }
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(failed(Reason::OpenStackError, &doing, &error)),
+        }
+    }
     let filter = NetworkFilter {
         name: Some(name.clone()),
         project_id: Some(context.project.clone()),
         ..NetworkFilter::default()
     };
-    let doing = format!("Looking for network {name}");
     let found = context
         .cloud
         .networks(&filter, Priority::Settling)
         .await
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
-    let known = context.known.network.as_ref();
-    if let Some(network) = resolve(found, known, |n| &n.id)
-        .at_most_one(NETWORK_READY, &format!("Network name \"{name}\""))?
-    {
-        return Ok(Some(network));
-    }
-    // No network has the name, so the network may have been renamed. It stays the cluster's network while it is in the
-    // cluster's project.
-    let Some(id) = known else { return Ok(None) };
-    match context.cloud.network(id, Priority::Settling).await {
-        Ok(network) if network.project_id.as_ref() == Some(&context.project) => Ok(Some(network)),
-        Ok(_) => Ok(None),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
-    }
+    resolve(found, None, |n| &n.id).at_most_one(NETWORK_READY, &format!("Network name \"{name}\""))
 }
 
 async fn managed_network(
