@@ -1,24 +1,26 @@
 //! Converts references of the API to queries of OpenStack, and picks the object that a reference means from the answer.
 //! The functions are pure.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
+
+use ipnet::IpNet;
 
 use super::{
     StepResult,
     server_error::{failed, failure},
 };
-use capo_api::v1beta2::{NetworkFilter, SecurityGroupFilter, SubnetFilter};
-use capo_core::{FailureClass, Reason, ids::NetworkId};
+use capo_api::v1beta2::{NetworkFilter, RouterFilter, SecurityGroupFilter, SubnetFilter};
+use capo_core::{FailureClass, Reason};
 use capo_openstack::{Error, network};
 
 /// The tag conditions of a filter. Every filter type has the same fields for them.
 macro_rules! tags {
     ($filter:expr) => {
         network::TagFilter {
-            tags: $filter.tags.clone(),
-            tags_any: $filter.tags_any.clone(),
-            not_tags: $filter.not_tags.clone(),
-            not_tags_any: $filter.not_tags_any.clone(),
+            tags: $filter.tags,
+            tags_any: $filter.tags_any,
+            not_tags: $filter.not_tags,
+            not_tags_any: $filter.not_tags_any,
         }
     };
 }
@@ -73,61 +75,67 @@ pub(crate) fn only_one<T>(
     }
 }
 
-pub(crate) fn networks(filter: &NetworkFilter) -> network::NetworkFilter {
+/// A query for networks.
+pub(crate) fn networks(filter: NetworkFilter) -> network::NetworkFilter {
     network::NetworkFilter {
-        name: filled(filter.name.as_ref()),
-        description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()).map(Into::into),
+        name: filled(filter.name),
+        description: filled(filter.description),
+        project_id: filled(filter.project_id).map(Into::into),
         tags: tags!(filter),
         ..network::NetworkFilter::default()
     }
 }
 
-pub(crate) fn security_groups(filter: &SecurityGroupFilter) -> network::SecurityGroupFilter {
+/// A query for routers.
+pub(crate) fn routers(filter: RouterFilter) -> network::RouterFilter {
+    network::RouterFilter {
+        name: filled(filter.name),
+        description: filled(filter.description),
+        project_id: filled(filter.project_id).map(Into::into),
+        tags: tags!(filter),
+        ..network::RouterFilter::default()
+    }
+}
+
+/// A query for security groups.
+pub(crate) fn security_groups(filter: SecurityGroupFilter) -> network::SecurityGroupFilter {
     network::SecurityGroupFilter {
-        name: filled(filter.name.as_ref()),
-        description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()).map(Into::into),
+        name: filled(filter.name),
+        description: filled(filter.description),
+        project_id: filled(filter.project_id).map(Into::into),
         tags: tags!(filter),
         ..network::SecurityGroupFilter::default()
     }
 }
 
-/// A query for subnets, in this network if it is known. A value that is not an address or a range is an error of the
-/// spec.
+/// A query for subnets in any network. `gateway_ip` and `cidr` are the values of the filter's fields of these names; the
+/// callers report a text that can't be parsed in their own ways.
 pub(crate) fn subnets(
-    filter: &SubnetFilter,
-    network_id: Option<&NetworkId>,
-    field: &str,
-) -> StepResult<network::SubnetFilter> {
-    Ok(network::SubnetFilter {
-        network_id: network_id.cloned(),
-        name: filled(filter.name.as_ref()),
-        description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()).map(Into::into),
+    filter: SubnetFilter,
+    gateway_ip: Option<IpAddr>,
+    cidr: Option<IpNet>,
+) -> network::SubnetFilter {
+    network::SubnetFilter {
+        name: filled(filter.name),
+        description: filled(filter.description),
+        project_id: filled(filter.project_id).map(Into::into),
         ip_version: filter
             .ip_version
-            .and_then(|version| u8::try_from(version).ok()),
-        gateway_ip: parsed(
-            filter.gateway_ip.as_ref(),
-            &format!("{field}.gatewayIP"),
-            "an IP address",
-        )?,
-        cidr: parsed(
-            filter.cidr.as_ref(),
-            &format!("{field}.cidr"),
-            "a range such as 10.0.0.0/24",
-        )?,
-        ipv6_address_mode: filled(filter.ipv6_address_mode.as_ref()),
-        ipv6_ra_mode: filled(filter.ipv6_ra_mode.as_ref()),
+            .filter(|version| *version != 0)
+            .and_then(|version| version.try_into().ok()),
+        gateway_ip,
+        cidr,
+        ipv6_address_mode: filled(filter.ipv6_address_mode),
+        ipv6_ra_mode: filled(filter.ipv6_ra_mode),
         tags: tags!(filter),
         ..network::SubnetFilter::default()
-    })
+    }
 }
 
-/// Returns the text, or `None` if it is empty, because an empty text in a filter means that the field is not set.
-fn filled(text: Option<&String>) -> Option<String> {
-    text.filter(|text| !text.is_empty()).cloned()
+/// Returns the text, or `None` if it is empty, because an empty text in a filter means that the field is not set. CAPO
+/// sends no empty text in a query either.
+pub(crate) fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
 }
 
 /// Parses a value of the spec, or returns an error that says what is wrong with it.

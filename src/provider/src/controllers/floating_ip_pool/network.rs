@@ -3,11 +3,10 @@
 use super::{Pass, openstack};
 use crate::{
     kubernetes::conditions::kind::FLOATING_IP_POOL_READY,
-    reconcile::{StepError, StepResult, identity::Identity},
+    reconcile::{StepError, StepResult, filters, identity::Identity},
 };
-use capo_api::v1beta2::{NetworkFilter, NetworkStatus};
+use capo_api::v1beta2::NetworkStatus;
 use capo_core::{Priority, Reason};
-use capo_openstack::network::{self, TagFilter};
 
 /// The network that the spec names, or the only external one. It is looked up once for each generation of the pool.
 pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<NetworkStatus> {
@@ -25,8 +24,7 @@ pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<
         .floating_ip_network
         .clone()
         .unwrap_or_default();
-    let filter = wanted.filter.unwrap_or_default();
-    let mut query = query(&filter);
+    let mut query = filters::networks(wanted.filter.unwrap_or_default());
     query.id = wanted.id.filter(|id| !id.is_empty()).map(Into::into);
     query.external = Some(true);
     let found = identity
@@ -67,21 +65,5 @@ pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<
                 ids.join(", ")
             ))
         }
-    }
-}
-
-fn query(filter: &NetworkFilter) -> network::NetworkFilter {
-    let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    network::NetworkFilter {
-        name: filled(&filter.name),
-        description: filled(&filter.description),
-        project_id: filled(&filter.project_id).map(Into::into),
-        tags: TagFilter {
-            tags: filter.tags.clone(),
-            tags_any: filter.tags_any.clone(),
-            not_tags: filter.not_tags.clone(),
-            not_tags_any: filter.not_tags_any.clone(),
-        },
-        ..network::NetworkFilter::default()
     }
 }
