@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use super::{
     StepResult,
+    matching::{Match, resolve},
     server_error::{failed, failure},
 };
 use capo_api::v1beta2::{NetworkFilter, RouterFilter, SecurityGroupFilter, SubnetFilter};
@@ -47,21 +48,19 @@ where
 /// Returns the only object that was found, or an error if there is none or more than one. `field` is the path of the
 /// reference in the spec, `what` describes the kind of object, `id` returns the id of a candidate.
 pub(crate) fn only_one<T>(
-    mut found: Vec<T>,
+    found: Vec<T>,
     field: &str,
     what: &str,
     id: impl Fn(&T) -> &str,
 ) -> StepResult<T> {
-    match (found.pop(), found.as_slice()) {
-        (Some(one), []) => Ok(one),
-        (None, _) => Err(failure(
+    match resolve(found, None, id) {
+        Match::One(one) => Ok(one),
+        Match::None => Err(failure(
             FailureClass::NotFound,
             Reason::DependencyNotFound,
             format!("{field}: no {what} found"),
         )),
-        (Some(last), others) => {
-            let mut ids: Vec<&str> = others.iter().map(&id).chain([id(&last)]).collect();
-            ids.sort_unstable();
+        Match::Several(mut ids) => {
             ids.truncate(5);
             Err(failure(
                 FailureClass::Invalid,

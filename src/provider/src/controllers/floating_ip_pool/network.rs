@@ -3,7 +3,11 @@
 use super::{Pass, openstack};
 use crate::{
     kubernetes::conditions::kind::FLOATING_IP_POOL_READY,
-    reconcile::{StepError, StepResult, filters, identity::Identity},
+    reconcile::{
+        StepError, StepResult, filters,
+        identity::Identity,
+        matching::{self, Match},
+    },
 };
 use capo_api::v1beta2::NetworkStatus;
 use capo_core::{Priority, Reason};
@@ -45,25 +49,21 @@ pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<
             text,
         ))
     };
-    match found.as_slice() {
-        [one] => Ok(NetworkStatus {
-            id: one.id.to_string(),
-            name: Some(one.name.clone()),
-            tags: one.tags.clone(),
+    match matching::resolve(found, None, |network| &network.id) {
+        Match::One(one) => Ok(NetworkStatus {
+            id: one.id.into(),
+            name: Some(one.name),
+            tags: one.tags,
         }),
-        [] => refused(
+        Match::None => refused(
             "spec.floatingIPNetwork matches no external network; one from which this project may allocate floating IPs is \
              needed"
                 .to_owned(),
         ),
-        several => {
-            let mut ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
-            ids.sort_unstable();
-            refused(format!(
-                "spec.floatingIPNetwork matches {} external networks ({}); name one by its id",
-                several.len(),
-                ids.join(", ")
-            ))
-        }
+        Match::Several(ids) => refused(format!(
+            "spec.floatingIPNetwork matches {} external networks ({}); name one by its id",
+            ids.len(),
+            ids.join(", ")
+        )),
     }
 }

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 
 use self::plan::FloatingIpPlan;
 pub(crate) use self::removal::remove;
-use super::{endpoint::name::EndpointName, resolve::resolve, step_context::StepContext};
+use super::{endpoint::name::EndpointName, step_context::StepContext};
 use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::{API_ENDPOINT_READY, BASTION_READY};
 use crate::kubernetes::events::{CloudObject, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, matching::resolve};
 use capo_core::{
     FailureClass, Priority, Reason,
     ids::{NetworkId, PortId},

@@ -11,12 +11,11 @@ use self::{
 use super::{
     desired::{DesiredExternalNetwork, DesiredNetwork, ManagedNetwork},
     observation::NetworkState,
-    resolve::resolve,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, matching::resolve};
 use capo_core::ids::NetworkId;
 use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{

@@ -7,12 +7,11 @@ use super::{
     desired::{DesiredNetwork, Reference, RouterReference},
     network::subnet_by,
     observation::NetworkState,
-    resolve::resolve,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::ROUTER_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, matching::resolve};
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_core::ids::RouterId;

@@ -17,7 +17,6 @@ use self::{
 use super::{
     desired::{DesiredSecurityGroups, DesiredUserRule},
     observation::{Groups, KnownGroup},
-    resolve::resolve,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
@@ -25,6 +24,7 @@ use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{
     StepError, StepResult,
     cluster_names::{Role, SECURITY_GROUP_DESCRIPTION},
+    matching::resolve,
 };
 use capo_core::{Priority, Reason, ids::SecurityGroupId};
 use capo_openstack::{
