@@ -142,9 +142,31 @@ impl StepContext<'_> {
         StepError::cloud(condition, ordinary, doing, error)
     }
 
-    /// Reports that an object was created in OpenStack.
-    pub(crate) fn created(&self, object: CloudObject, name: &str, id: &str) {
-        self.changed(Verb::Create, object, name, id, "");
+    /// Reports the answer to the creation of an object in OpenStack and returns it. `id` is the id of the new object.
+    pub(crate) fn created<T>(
+        &self,
+        object: CloudObject,
+        name: &str,
+        answer: Result<T, Error>,
+        id: impl Fn(&T) -> &str,
+    ) -> Result<T, Error> {
+        answer
+            .inspect(|new| self.changed(Verb::Create, object, name, id(new), ""))
+            .inspect_err(|error| self.failed(Verb::Create, object, name, error))
+    }
+
+    /// Reports the answer to a change of an object in OpenStack and returns it. The object is given by kind, name and
+    /// id.
+    pub(crate) fn answered<T>(
+        &self,
+        verb: Verb,
+        (object, name, id): (CloudObject, &str, &str),
+        change: &str,
+        answer: Result<T, Error>,
+    ) -> Result<T, Error> {
+        answer
+            .inspect(|_| self.changed(verb, object, name, id, change))
+            .inspect_err(|error| self.failed(verb, object, name, error))
     }
 
     /// Reports the result of a deletion and returns its error. If the object did not exist, that is neither a change

@@ -184,15 +184,11 @@ async fn create_network(
         mtu: desired.mtu,
         port_security_enabled: (!desired.port_security).then_some(false),
     };
+    let answer = context.cloud.create_network(&new, Priority::Settling).await;
     let doing = format!("Creating network {}", new.name);
-    let network = context
-        .cloud
-        .create_network(&new, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Create, CloudObject::Network, &new.name, e))
-        .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))?;
-    context.created(CloudObject::Network, &network.name, network.id.as_str());
-    Ok(network)
+    context
+        .created(CloudObject::Network, &new.name, answer, |n| n.id.as_str())
+        .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))
 }
 
 /// The subnet with the address range of the spec.
@@ -248,15 +244,11 @@ async fn create_subnet(
         ipv6_address_mode: mode,
         ipv6_ra_mode: mode,
     };
+    let answer = context.cloud.create_subnet(&new, Priority::Settling).await;
     let doing = format!("Creating subnet {} ({})", new.name, desired.range);
-    let subnet = context
-        .cloud
-        .create_subnet(&new, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Create, CloudObject::Subnet, &new.name, e))
-        .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))?;
-    context.created(CloudObject::Subnet, &subnet.name, subnet.id.as_str());
-    Ok(subnet)
+    context
+        .created(CloudObject::Subnet, &new.name, answer, |s| s.id.as_str())
+        .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))
 }
 
 async fn set_name_servers(
@@ -268,21 +260,16 @@ async fn set_name_servers(
     let update = SubnetUpdate {
         dns_nameservers: Some(servers.clone()),
     };
-    let doing = format!("Setting the name servers of subnet {}", subnet.name);
-    let updated = context
+    let answer = context
         .cloud
         .update_subnet(&subnet.id, &update, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Update, CloudObject::Subnet, &subnet.name, e))
-        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+        .await;
+    let about = (CloudObject::Subnet, &*subnet.name, subnet.id.as_str());
     let change = format!("name servers {}", servers.join(", "));
-    context.updated(
-        CloudObject::Subnet,
-        &subnet.name,
-        subnet.id.as_str(),
-        &change,
-    );
-    Ok(updated)
+    let doing = format!("Setting the name servers of subnet {}", subnet.name);
+    context
+        .answered(Verb::Update, about, &change, answer)
+        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))
 }
 
 fn name_servers(desired: &ManagedNetwork) -> Vec<String> {
