@@ -14,14 +14,21 @@ use capo_api::v1beta2::{NetworkFilter, RouterFilter, SecurityGroupFilter, Subnet
 use capo_core::{FailureClass, Reason};
 use capo_openstack::{Error, network};
 
-/// The tag conditions of a filter. Every filter type has the same fields for them.
-macro_rules! tags {
-    ($filter:expr) => {
-        network::TagFilter {
-            tags: $filter.tags,
-            tags_any: $filter.tags_any,
-            not_tags: $filter.not_tags,
-            not_tags_any: $filter.not_tags_any,
+/// A query with the fields that the filters of all kinds have, and with those that are given.
+macro_rules! query {
+    ($kind:ident, $filter:ident $(, $field:ident: $value:expr)* $(,)?) => {
+        network::$kind {
+            name: filled($filter.name),
+            description: filled($filter.description),
+            project_id: filled($filter.project_id).map(Into::into),
+            tags: network::TagFilter {
+                tags: $filter.tags,
+                tags_any: $filter.tags_any,
+                not_tags: $filter.not_tags,
+                not_tags_any: $filter.not_tags_any,
+            },
+            $($field: $value,)*
+            ..network::$kind::default()
         }
     };
 }
@@ -76,35 +83,17 @@ pub(crate) fn only_one<T>(
 
 /// A query for networks.
 pub(crate) fn networks(filter: NetworkFilter) -> network::NetworkFilter {
-    network::NetworkFilter {
-        name: filled(filter.name),
-        description: filled(filter.description),
-        project_id: filled(filter.project_id).map(Into::into),
-        tags: tags!(filter),
-        ..network::NetworkFilter::default()
-    }
+    query!(NetworkFilter, filter)
 }
 
 /// A query for routers.
 pub(crate) fn routers(filter: RouterFilter) -> network::RouterFilter {
-    network::RouterFilter {
-        name: filled(filter.name),
-        description: filled(filter.description),
-        project_id: filled(filter.project_id).map(Into::into),
-        tags: tags!(filter),
-        ..network::RouterFilter::default()
-    }
+    query!(RouterFilter, filter)
 }
 
 /// A query for security groups.
 pub(crate) fn security_groups(filter: SecurityGroupFilter) -> network::SecurityGroupFilter {
-    network::SecurityGroupFilter {
-        name: filled(filter.name),
-        description: filled(filter.description),
-        project_id: filled(filter.project_id).map(Into::into),
-        tags: tags!(filter),
-        ..network::SecurityGroupFilter::default()
-    }
+    query!(SecurityGroupFilter, filter)
 }
 
 /// A query for subnets in any network. `gateway_ip` and `cidr` are the values of the filter's fields of these names; the
@@ -114,21 +103,16 @@ pub(crate) fn subnets(
     gateway_ip: Option<IpAddr>,
     cidr: Option<IpNet>,
 ) -> network::SubnetFilter {
-    network::SubnetFilter {
-        name: filled(filter.name),
-        description: filled(filter.description),
-        project_id: filled(filter.project_id).map(Into::into),
-        ip_version: filter
-            .ip_version
-            .filter(|version| *version != 0)
-            .and_then(|version| version.try_into().ok()),
-        gateway_ip,
-        cidr,
+    let ip_version = filter.ip_version.filter(|version| *version != 0);
+    query!(
+        SubnetFilter,
+        filter,
+        ip_version: ip_version.and_then(|version| version.try_into().ok()),
+        gateway_ip: gateway_ip,
+        cidr: cidr,
         ipv6_address_mode: filled(filter.ipv6_address_mode),
         ipv6_ra_mode: filled(filter.ipv6_ra_mode),
-        tags: tags!(filter),
-        ..network::SubnetFilter::default()
-    }
+    )
 }
 
 /// Returns the text, or `None` if it is empty, because an empty text in a filter means that the field is not set. CAPO

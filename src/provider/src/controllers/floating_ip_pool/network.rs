@@ -31,17 +31,12 @@ pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<
     let mut query = filters::networks(wanted.filter.unwrap_or_default());
     query.id = wanted.id.filter(|id| !id.is_empty()).map(Into::into);
     query.external = Some(true);
+    let doing = "Looking for the external network";
     let found = identity
         .cloud
         .networks(&query, Priority::Settling)
         .await
-        .map_err(|e| {
-            openstack(
-                Reason::UnableToFindNetwork,
-                "Looking for the external network",
-                &e,
-            )
-        })?;
+        .map_err(|e| openstack(Reason::UnableToFindNetwork, doing, &e))?;
     let refused = |text: String| {
         Err(StepError::refused(
             FLOATING_IP_POOL_READY,

@@ -228,17 +228,12 @@ pub(crate) async fn interfaces(
         device_id: Some(router.to_string()),
         ..PortFilter::default()
     };
+    let doing = "Listing the router's interfaces";
     let ports = context
         .cloud
         .ports(&filter, Priority::Settling)
         .await
-        .map_err(|e| {
-            failed(
-                Reason::OpenStackError,
-                "Listing the router's interfaces",
-                &e,
-            )
-        })?;
+        .map_err(|e| failed(Reason::OpenStackError, doing, &e))?;
     Ok(ports
         .into_iter()
         .filter(|port| is_interface(&port.device_owner))
