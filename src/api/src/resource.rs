@@ -86,32 +86,6 @@ macro_rules! custom_resource {
             }
         }
 
-        impl kube::core::object::HasSpec for $kind {
-            type Spec = $spec;
-
-            fn spec(&self) -> &$spec {
-                &self.spec
-            }
-
-            fn spec_mut(&mut self) -> &mut $spec {
-                &mut self.spec
-            }
-        }
-
-        $(
-            impl kube::core::object::HasStatus for $kind {
-                type Status = $status;
-
-                fn status(&self) -> Option<&$status> {
-                    self.status.as_ref()
-                }
-
-                fn status_mut(&mut self) -> &mut Option<$status> {
-                    &mut self.status
-                }
-            }
-        )?
-
         impl $crate::resource::VersionedKind for $kind {
             const DESCRIPTION: &str = concat!($($doc),+);
 

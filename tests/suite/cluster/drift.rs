@@ -102,7 +102,7 @@ async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router()
             cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
         })
         .await;
-    assert!(calls(&stage, mark, "network_list") > 0);
+    assert!(calls(&stage, mark, "network_get") > 0);
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
     stage.cluster_api.delete("Cluster", "c1").await;

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use super::capi::{self, Cluster, Machine};
+use super::capi::{self, Cluster, Machine, condition};
 use crate::reconcile::{
     name_of,
     watches::{Route, Target},
@@ -24,7 +24,7 @@ pub(super) fn hash_cluster(cluster: &Cluster, hasher: &mut DefaultHasher) {
     (cluster.status.initialization.control_plane_initialized).hash(hasher);
     hash_conditions(
         &cluster.status.conditions,
-        &["RemoteConnectionProbe"],
+        &[condition::REMOTE_CONNECTION_PROBE],
         hasher,
     );
 }
@@ -34,7 +34,11 @@ pub(super) fn hash_machine(machine: &Machine, hasher: &mut DefaultHasher) {
     hash_meta(&machine.metadata, hasher);
     machine.status.node_ref.is_some().hash(hasher);
     machine.held_at().hash(hasher);
-    let kinds = ["APIServerPodHealthy", "NodeHealthy", "Deleting"];
+    let kinds = [
+        condition::API_SERVER_POD_HEALTHY,
+        condition::NODE_HEALTHY,
+        condition::DELETING,
+    ];
     hash_conditions(&machine.status.conditions, &kinds, hasher);
 }
 

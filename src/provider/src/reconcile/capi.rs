@@ -1,7 +1,9 @@
-//! The two Cluster API kinds that capo-rs reads, trimmed to the fields that it uses.
+//! The kinds `Cluster` and `Machine` of Cluster API, trimmed to the fields that it uses.
 //!
 //! Reading never fails because of an object's content: a field that is missing, unknown or of an unexpected type reads
 //! as its default, because one object of another project must not stop the watch of all the others.
+
+pub mod condition;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -30,6 +32,7 @@ pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 /// Annotation, presence only: clusterctl has moved the object away and deletes it here.
 pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
+
 /// A Cluster.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Cluster {

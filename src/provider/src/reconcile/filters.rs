@@ -1,24 +1,34 @@
 //! Converts references of the API to queries of OpenStack, and picks the object that a reference means from the answer.
 //! The functions are pure.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
+
+use ipnet::IpNet;
 
 use super::{
     StepResult,
+    matching::{Match, resolve},
     server_error::{failed, failure},
 };
-use capo_api::v1beta2::{NetworkFilter, SecurityGroupFilter, SubnetFilter};
-use capo_core::{FailureClass, Reason, ids::NetworkId};
+use capo_api::v1beta2::{NetworkFilter, RouterFilter, SecurityGroupFilter, SubnetFilter};
+use capo_core::{FailureClass, Reason};
 use capo_openstack::{Error, network};
 
-/// The tag conditions of a filter. Every filter type has the same fields for them.
-macro_rules! tags {
-    ($filter:expr) => {
-        network::TagFilter {
-            tags: $filter.tags.clone(),
-            tags_any: $filter.tags_any.clone(),
-            not_tags: $filter.not_tags.clone(),
-            not_tags_any: $filter.not_tags_any.clone(),
+/// A query with the fields that the filters of all kinds have, and with those that are given.
+macro_rules! query {
+    ($kind:ident, $filter:ident $(, $field:ident: $value:expr)* $(,)?) => {
+        network::$kind {
+            name: filled($filter.name),
+            description: filled($filter.description),
+            project_id: filled($filter.project_id).map(Into::into),
+            tags: network::TagFilter {
+                tags: $filter.tags,
+                tags_any: $filter.tags_any,
+                not_tags: $filter.not_tags,
+                not_tags_any: $filter.not_tags_any,
+            },
+            $($field: $value,)*
+            ..network::$kind::default()
         }
     };
 }
@@ -45,21 +55,19 @@ where
 /// Returns the only object that was found, or an error if there is none or more than one. `field` is the path of the
 /// reference in the spec, `what` describes the kind of object, `id` returns the id of a candidate.
 pub(crate) fn only_one<T>(
-    mut found: Vec<T>,
+    found: Vec<T>,
     field: &str,
     what: &str,
     id: impl Fn(&T) -> &str,
 ) -> StepResult<T> {
-    match (found.pop(), found.as_slice()) {
-        (Some(one), []) => Ok(one),
-        (None, _) => Err(failure(
+    match resolve(found, None, id) {
+        Match::One(one) => Ok(one),
+        Match::None => Err(failure(
             FailureClass::NotFound,
             Reason::DependencyNotFound,
             format!("{field}: no {what} found"),
         )),
-        (Some(last), others) => {
-            let mut ids: Vec<&str> = others.iter().map(&id).chain([id(&last)]).collect();
-            ids.sort_unstable();
+        Match::Several(mut ids) => {
             ids.truncate(5);
             Err(failure(
                 FailureClass::Invalid,
@@ -73,61 +81,44 @@ pub(crate) fn only_one<T>(
     }
 }
 
-pub(crate) fn networks(filter: &NetworkFilter) -> network::NetworkFilter {
-    network::NetworkFilter {
-        name: filled(filter.name.as_ref()),
-        description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()).map(Into::into),
-        tags: tags!(filter),
-        ..network::NetworkFilter::default()
-    }
+/// A query for networks.
+pub(crate) fn networks(filter: NetworkFilter) -> network::NetworkFilter {
+    query!(NetworkFilter, filter)
 }
 
-pub(crate) fn security_groups(filter: &SecurityGroupFilter) -> network::SecurityGroupFilter {
-    network::SecurityGroupFilter {
-        name: filled(filter.name.as_ref()),
-        description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()).map(Into::into),
-        tags: tags!(filter),
-        ..network::SecurityGroupFilter::default()
-    }
+/// A query for routers.
+pub(crate) fn routers(filter: RouterFilter) -> network::RouterFilter {
+    query!(RouterFilter, filter)
 }
 
-/// A query for subnets, in this network if it is known. A value that is not an address or a range is an error of the
-/// spec.
+/// A query for security groups.
+pub(crate) fn security_groups(filter: SecurityGroupFilter) -> network::SecurityGroupFilter {
+    query!(SecurityGroupFilter, filter)
+}
+
+/// A query for subnets in any network. `gateway_ip` and `cidr` are the values of the filter's fields of these names; the
+/// callers report a text that can't be parsed in their own ways.
 pub(crate) fn subnets(
-    filter: &SubnetFilter,
-    network_id: Option<&NetworkId>,
-    field: &str,
-) -> StepResult<network::SubnetFilter> {
-    Ok(network::SubnetFilter {
-        network_id: network_id.cloned(),
-        name: filled(filter.name.as_ref()),
-        description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()).map(Into::into),
-        ip_version: filter
-            .ip_version
-            .and_then(|version| u8::try_from(version).ok()),
-        gateway_ip: parsed(
-            filter.gateway_ip.as_ref(),
-            &format!("{field}.gatewayIP"),
-            "an IP address",
-        )?,
-        cidr: parsed(
-            filter.cidr.as_ref(),
-            &format!("{field}.cidr"),
-            "a range such as 10.0.0.0/24",
-        )?,
-        ipv6_address_mode: filled(filter.ipv6_address_mode.as_ref()),
-        ipv6_ra_mode: filled(filter.ipv6_ra_mode.as_ref()),
-        tags: tags!(filter),
-        ..network::SubnetFilter::default()
-    })
+    filter: SubnetFilter,
+    gateway_ip: Option<IpAddr>,
+    cidr: Option<IpNet>,
+) -> network::SubnetFilter {
+    let ip_version = filter.ip_version.filter(|version| *version != 0);
+    query!(
+        SubnetFilter,
+        filter,
+        ip_version: ip_version.and_then(|version| version.try_into().ok()),
+        gateway_ip: gateway_ip,
+        cidr: cidr,
+        ipv6_address_mode: filled(filter.ipv6_address_mode),
+        ipv6_ra_mode: filled(filter.ipv6_ra_mode),
+    )
 }
 
-/// Returns the text, or `None` if it is empty, because an empty text in a filter means that the field is not set.
-fn filled(text: Option<&String>) -> Option<String> {
-    text.filter(|text| !text.is_empty()).cloned()
+/// Returns the text, or `None` if it is empty, because an empty text in a filter means that the field is not set. CAPO
+/// sends no empty text in a query either.
+pub(crate) fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
 }
 
 /// Parses a value of the spec, or returns an error that says what is wrong with it.

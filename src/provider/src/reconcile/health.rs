@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::capi::SeenCondition;
+use super::capi::{SeenCondition, condition::DELETING};
 use capo_core::ConditionStatus;
 use capo_gate::desired::Health;
 
@@ -25,7 +25,7 @@ impl Track {
             self.0 = None;
             // KubeadmControlPlane sets this reason for a Machine that is being deleted, without a check of its Pod.
             let bad = |condition: &SeenCondition| {
-                condition.status == ConditionStatus::False && condition.reason != "Deleting"
+                condition.status == ConditionStatus::False && condition.reason != DELETING
             };
             return if condition.is_some_and(bad) {
                 Health::Bad

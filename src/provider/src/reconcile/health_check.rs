@@ -8,7 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::core::{Selector, SelectorExt};
 use serde::Deserialize;
 
-use super::capi::{Cluster, Machine, PAUSED_ANNOTATION, SeenCondition, has_annotation, lenient};
+use super::capi::{
+    Cluster, Machine, PAUSED_ANNOTATION, SeenCondition, condition, has_annotation, lenient,
+};
 use capo_core::ConditionStatus;
 
 /// Annotation, presence only: no MachineHealthCheck replaces this Machine.
@@ -107,7 +109,8 @@ pub(crate) fn deadline(
     let skipped = [SKIP_REMEDIATION, PAUSED_ANNOTATION]
         .iter()
         .any(|key| has_annotation(&machine.metadata, key));
-    let infrastructure = cluster.and_then(|cluster| cluster.condition("InfrastructureReady"));
+    let infrastructure =
+        cluster.and_then(|cluster| cluster.condition(condition::INFRASTRUCTURE_READY));
     // While the Cluster's infrastructure is not ready, none of its Machines is checked.
     let checks_apply =
         infrastructure.is_none_or(|condition| condition.status != ConditionStatus::False);
@@ -126,8 +129,8 @@ pub(crate) fn deadline(
             .as_ref()
             .map(|time| time.0),
         since(infrastructure),
-        since(cluster.and_then(|cluster| cluster.condition("ControlPlaneInitialized"))),
-        since(machine.condition("InfrastructureReady")),
+        since(cluster.and_then(|cluster| cluster.condition(condition::CONTROL_PLANE_INITIALIZED))),
+        since(machine.condition(condition::INFRASTRUCTURE_READY)),
     ]
     .into_iter()
     .flatten()

@@ -104,7 +104,7 @@ impl ImageAndFlavor<'_> {
                 ..
             } => {
                 let query = ImageFilter {
-                    name: filter.name.clone().filter(|name| !name.is_empty()),
+                    name: filters::filled(filter.name.clone()),
                     tags: filter.tags.clone(),
                 };
                 let what = match &query.name {

@@ -17,6 +17,7 @@ pub mod identity;
 pub(crate) mod image_and_flavor;
 pub(crate) mod image_objects;
 pub(crate) mod ipam;
+pub(crate) mod matching;
 mod object_cache;
 mod observer;
 mod outcome;

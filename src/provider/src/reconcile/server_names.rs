@@ -78,6 +78,16 @@ pub(crate) fn merged_tags(first: &[String], second: &[String]) -> Vec<String> {
     merged
 }
 
+/// The tags of an object together with the missing ones; `None` if none is missing. Other tags stay. CAPO differs: it
+/// removes tags that a user added to security groups.
+pub(crate) fn with_missing_tags(present: &[String], wanted: &[String]) -> Option<Vec<String>> {
+    let is_missing = |tag| !present.contains(tag);
+    wanted
+        .iter()
+        .any(is_missing)
+        .then(|| merged_tags(present, wanted))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +106,25 @@ mod tests {
             merged_tags(&tags(&["a", "b"]), &tags(&["b", "c", "a"])),
             tags(&["a", "b", "c"])
         );
+    }
+
+    #[test]
+    fn missing_tags_are_added_and_further_ones_stay() {
+        let tags =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(Into::into).collect() };
+        for (present, wanted, all) in [
+            ("", "", None),
+            ("theirs", "", None),
+            ("theirs ours", "ours", None),
+            ("theirs", "ours", Some("theirs ours")),
+            ("a", "b a c", Some("a b c")),
+        ] {
+            let expected = all.map(tags);
+            assert_eq!(
+                with_missing_tags(&tags(present), &tags(wanted)),
+                expected,
+                "{present}"
+            );
+        }
     }
 }

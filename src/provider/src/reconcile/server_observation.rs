@@ -10,14 +10,18 @@ use capo_core::{ObjectName, ids::NetworkId};
 use capo_gate::desired::{ObservedServer, ServerState};
 use capo_openstack::network::Port;
 
-/// What is known of each server, by the name of its `OpenStackServer`. The uid is always `None`, because the controller
-/// of machines knows the name only. A clone is cheap and shares the data.
+/// What is known of each server, by the name of its `OpenStackServer`. A clone is cheap and shares the data.
+///
+/// The cache itself is used without a uid, because the controller of machines may see a machine before or after its
+/// `OpenStackServer`. It then takes what is known under the name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observations(ObjectCache<Known>);
 
 /// What is known of one server.
 #[derive(Debug, Default)]
 struct Known {
+    /// The uid of the `OpenStackServer`, once its controller has seen it.
+    uid: Option<String>,
     observation: Option<Observation>,
     expected: Vec<PortAddress>,
     read_requested_at: Option<Instant>,
@@ -67,14 +71,30 @@ impl PortAddress {
 }
 
 impl Observations {
+    /// Records which object has the name. What is known of another object, which was deleted and created again under the
+    /// same name, is forgotten, except for a request for a new read. A user who removes the finalizer can delete an
+    /// object without its controller.
+    pub(crate) fn begin(&self, name: &ObjectName, uid: Option<&str>) {
+        self.update(name, |known| {
+            if known.is_of_another(uid) {
+                *known = Known {
+                    read_requested_at: known.read_requested_at,
+                    ..Known::default()
+                };
+            }
+            known.uid = uid.map(str::to_owned);
+        });
+    }
+
     /// Records which addresses a server that was just created will get.
     pub(crate) fn expect(&self, name: &ObjectName, addresses: Vec<PortAddress>) {
         self.update(name, |known| known.expected = addresses);
     }
 
-    /// The addresses that a server created by this process will get, until Nova shows them.
-    pub(crate) fn expected(&self, name: &ObjectName) -> Vec<PortAddress> {
-        self.read(name, |known| known.expected.clone())
+    /// The addresses that a server created by this process will get, until Nova shows them. `uid` is that of the
+    /// `OpenStackServer`, if there is one.
+    pub(crate) fn expected(&self, name: &ObjectName, uid: Option<&str>) -> Vec<PortAddress> {
+        self.read(name, uid, |known| known.expected.clone())
             .unwrap_or_default()
     }
 
@@ -112,7 +132,7 @@ impl Observations {
 
     /// The time of the pending request for a new read of a server; `None` if there is none.
     pub(crate) fn read_requested_at(&self, name: &ObjectName) -> Option<Instant> {
-        self.read(name, |known| known.read_requested_at)?
+        self.read(name, None, |known| known.read_requested_at)?
     }
 
     /// Records the hash of what the object requested in a pass.
@@ -123,13 +143,13 @@ impl Observations {
     /// Whether the object requests something else than in the last pass of this process; `None` if there was no such
     /// pass.
     pub(crate) fn has_changed(&self, name: &ObjectName, request_hash: u64) -> Option<bool> {
-        let before = self.read(name, |known| known.request_hash)??;
+        let before = self.read(name, None, |known| known.request_hash)??;
         Some(before != request_hash)
     }
 
-    /// The last observation of a server.
-    pub(crate) fn get(&self, name: &ObjectName) -> Option<Observation> {
-        self.read(name, |known| known.observation.clone())?
+    /// The last observation of a server. `uid` is that of the `OpenStackServer`, if there is one.
+    pub(crate) fn get(&self, name: &ObjectName, uid: Option<&str>) -> Option<Observation> {
+        self.read(name, uid, |known| known.observation.clone())?
     }
 
     /// Forgets a server whose object is gone.
@@ -137,12 +157,25 @@ impl Observations {
         self.0.forget(name);
     }
 
-    fn read<R>(&self, name: &ObjectName, read: impl FnOnce(&Known) -> R) -> Option<R> {
-        self.0.read(name, None, read)
+    fn read<R>(
+        &self,
+        name: &ObjectName,
+        uid: Option<&str>,
+        read: impl FnOnce(&Known) -> R,
+    ) -> Option<R> {
+        let read = |known: &Known| (!known.is_of_another(uid)).then(|| read(known));
+        self.0.read(name, None, read)?
     }
 
     fn update<R>(&self, name: &ObjectName, change: impl FnOnce(&mut Known) -> R) -> R {
         self.0.update(name, None, change)
+    }
+}
+
+impl Known {
+    fn is_of_another(&self, uid: Option<&str>) -> bool {
+        uid.zip(self.uid.as_deref())
+            .is_some_and(|(uid, own)| uid != own)
     }
 }
 
@@ -207,7 +240,7 @@ mod tests {
                 news,
                 "{at}"
             );
-            let server = observations.get(&name).unwrap().server;
+            let server = observations.get(&name, None).unwrap().server;
             assert_eq!(server.is_down_for_good(), down, "{at}");
         }
     }
@@ -244,11 +277,11 @@ mod tests {
             (Some(vec![shown]), &Vec::new()),
         ] {
             observations.record(&name, ServerState::Other, addresses, Instant::now());
-            assert_eq!(observations.expected(&name), *left);
+            assert_eq!(observations.expected(&name, None), *left);
         }
         observations.expect(&name, expected);
         observations.forget(&name);
-        assert!(observations.expected(&name).is_empty());
+        assert!(observations.expected(&name, None).is_empty());
     }
 
     #[test]
@@ -267,6 +300,49 @@ mod tests {
             Instant::now(),
         );
         observations.record(&name, ServerState::Absent, None, Instant::now());
-        assert_eq!(observations.get(&name).unwrap().addresses, [address]);
+        assert_eq!(observations.get(&name, None).unwrap().addresses, [address]);
+    }
+
+    #[test]
+    fn another_object_of_the_same_name_starts_with_nothing_but_the_requested_read() {
+        let observations = Observations::default();
+        let name = ObjectName::new("default", "m1");
+        let expected = vec![PortAddress {
+            network: NetworkId::from("n"),
+            address: IpAddr::from([10, 0, 0, 5]),
+        }];
+        observations.begin(&name, Some("1"));
+        observations.expect(&name, expected.clone());
+        let begun = Instant::now();
+        observations.record(&name, ServerState::Absent, None, begun);
+        observations.record_request_hash(&name, 7);
+        observations.begin(&name, Some("1"));
+        assert!(observations.get(&name, Some("1")).is_some());
+        assert_eq!(observations.expected(&name, Some("1")), expected);
+        // A machine whose server object is not there takes what is known under the name.
+        assert!(observations.get(&name, None).is_some());
+
+        // Before the pass over the new object, no other object takes what is known of the former one for the new one.
+        assert_eq!(observations.get(&name, Some("2")), None);
+        assert_eq!(observations.expected(&name, Some("2")), []);
+        observations.request_read(&name);
+        observations.begin(&name, Some("2"));
+        assert_eq!(observations.get(&name, None), None);
+        assert_eq!(observations.expected(&name, None), []);
+        assert_eq!(observations.has_changed(&name, 7), None);
+        assert!(observations.read_requested_at(&name).is_some());
+        let later = begun + std::time::Duration::from_secs(100);
+        observations.record(&name, ServerState::Absent, None, later);
+        let server = observations.get(&name, Some("2")).unwrap().server;
+        assert!(!server.is_down_for_good(), "after a single read");
+    }
+
+    #[test]
+    fn a_read_that_is_requested_before_the_first_pass_stays_requested() {
+        let observations = Observations::default();
+        let name = ObjectName::new("default", "m1");
+        observations.request_read(&name);
+        observations.begin(&name, Some("1"));
+        assert!(observations.read_requested_at(&name).is_some());
     }
 }

@@ -5,9 +5,10 @@ use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 
 use crate::kubernetes::conditions::{self, kind};
+use crate::reconcile::name_of;
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 use capo_core::ConditionStatus;
 use capo_core::Reason;
@@ -115,11 +116,7 @@ fn state<K: Resource<DynamicType = ()>>(
         condition.type_ == kind::API_SERVER_LOAD_BALANCER_READY && !conditions::is_true(condition)
     });
     ObjectState {
-        object: format!(
-            "{kind} {}/{}",
-            object.namespace().unwrap_or_default(),
-            object.name_any()
-        ),
+        object: format!("{kind} {}", name_of(object)),
         is_cluster: kind == "OpenStackCluster",
         changing: trouble.is_none() && !settled && !paused,
         held: held && !paused,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client,
     api::{ApiResource, ListParams},
     core::{NotUsed, Object},
 };
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::finding::{About, Code, Level};
 use crate::{
     manager::{Settings, settings::normalise},
-    reconcile::kubernetes_text,
+    reconcile::{kubernetes_text, name_of},
 };
 
 /// The label of the Deployment in CAPO's releases. The Deployment of capo-rs has it too.
@@ -112,11 +112,7 @@ pub(super) async fn read(client: &Client) -> Managers {
 
 impl From<Deployment> for Manager {
     fn from(deployment: Deployment) -> Self {
-        let name = format!(
-            "{}/{}",
-            deployment.namespace().unwrap_or_default(),
-            deployment.name_any()
-        );
+        let name = name_of(&deployment).to_string();
         let containers = deployment.spec.template.spec.containers;
         let manager = containers
             .into_iter()

@@ -22,7 +22,6 @@ mod observe;
 mod pass;
 mod project;
 mod report;
-mod resolve;
 mod router;
 mod security_groups;
 mod settled_networking;

@@ -12,15 +12,13 @@ use kube::{Resource, ResourceExt, api::ListParams};
 use super::cache::CachedCluster;
 use crate::controllers::{
     Context,
-    capi::{self, Cluster, ContractReference, Machine},
+    capi::{self, Cluster, ContractReference, Machine, condition},
 };
 use crate::reconcile::{ReadAt, finalizer, provider_id, read_uncached};
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{Endpoint, GateOverride, Lookup, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::ClusterFacts;
 
-/// Cluster API's condition on the Cluster. It is True while the workload cluster answers through the endpoint.
-const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
 /// How long a CA is used without a new read.
 const AUTHORITY_AGE: Duration = Duration::from_mins(10);
 /// The maximum size of a CA in bytes. Real CAs have a few kB.
@@ -206,7 +204,7 @@ pub(crate) async fn facts(
     let connection = related
         .cluster
         .as_ref()
-        .and_then(|cluster| cluster.condition(REMOTE_CONNECTION_PROBE));
+        .and_then(|cluster| cluster.condition(condition::REMOTE_CONNECTION_PROBE));
     let now = Instant::now();
     let remote_connection = cached.remote_connection.observe(connection, now);
     read_authority(context, &name.namespace, &related.cluster_name, cached, now).await;

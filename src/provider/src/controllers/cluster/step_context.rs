@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::desired::DesiredCluster;
 use crate::kubernetes::events::{CloudObject, Events, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, server_names::with_missing_tags};
 use capo_api::v1beta2::OpenStackClusterStatus;
 use capo_core::Priority;
 use capo_core::Reason;
@@ -142,9 +142,31 @@ impl StepContext<'_> {
         StepError::cloud(condition, ordinary, doing, error)
     }
 
-    /// Reports that an object was created in OpenStack.
-    pub(crate) fn created(&self, object: CloudObject, name: &str, id: &str) {
-        self.changed(Verb::Create, object, name, id, "");
+    /// Reports the answer to the creation of an object in OpenStack and returns it. `id` is the id of the new object.
+    pub(crate) fn created<T>(
+        &self,
+        object: CloudObject,
+        name: &str,
+        answer: Result<T, Error>,
+        id: impl Fn(&T) -> &str,
+    ) -> Result<T, Error> {
+        answer
+            .inspect(|new| self.changed(Verb::Create, object, name, id(new), ""))
+            .inspect_err(|error| self.failed(Verb::Create, object, name, error))
+    }
+
+    /// Reports the answer to a change of an object in OpenStack and returns it. The object is given by kind, name and
+    /// id.
+    pub(crate) fn answered<T>(
+        &self,
+        verb: Verb,
+        (object, name, id): (CloudObject, &str, &str),
+        change: &str,
+        answer: Result<T, Error>,
+    ) -> Result<T, Error> {
+        answer
+            .inspect(|_| self.changed(verb, object, name, id, change))
+            .inspect_err(|error| self.failed(verb, object, name, error))
     }
 
     /// Reports the result of a deletion and returns its error. If the object did not exist, that is neither a change
@@ -221,7 +243,7 @@ impl StepContext<'_> {
         object: Tagged<'_>,
         present: &[String],
     ) -> StepResult<()> {
-        let Some(all) = with_missing(present, &self.desired.tags) else {
+        let Some(all) = with_missing_tags(present, &self.desired.tags) else {
             return Ok(());
         };
         match self
@@ -249,14 +271,6 @@ impl StepContext<'_> {
     }
 }
 
-/// The tags of an object together with the missing ones; `None` if none is missing. Other tags stay. CAPO differs: it
-/// removes tags that a user added to security groups.
-fn with_missing(present: &[String], wanted: &[String]) -> Option<Vec<String>> {
-    let missing = || wanted.iter().filter(|tag| !present.contains(tag));
-    missing().next()?;
-    Some(present.iter().chain(missing()).cloned().collect())
-}
-
 /// The kind and id of a tagged object, as events show them.
 fn tagged(object: Tagged<'_>) -> (CloudObject, &str) {
     match object {
@@ -267,30 +281,5 @@ fn tagged(object: Tagged<'_>) -> (CloudObject, &str) {
         Tagged::FloatingIp(id) => (CloudObject::FloatingIp, id.as_str()),
         Tagged::SecurityGroup(id) => (CloudObject::SecurityGroup, id.as_str()),
         Tagged::Trunk(id) => (CloudObject::Trunk, id.as_str()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn missing_tags_are_added_and_further_ones_stay() {
-        let tags =
-            |text: &str| -> Vec<String> { text.split_whitespace().map(Into::into).collect() };
-        for (present, wanted, all) in [
-            ("", "", None),
-            ("theirs", "", None),
-            ("theirs ours", "ours", None),
-            ("theirs", "ours", Some("theirs ours")),
-            ("a", "b a c", Some("a b c")),
-        ] {
-            let expected = all.map(tags);
-            assert_eq!(
-                with_missing(&tags(present), &tags(wanted)),
-                expected,
-                "{present}"
-            );
-        }
     }
 }

@@ -3,11 +3,14 @@
 use super::{Pass, openstack};
 use crate::{
     kubernetes::conditions::kind::FLOATING_IP_POOL_READY,
-    reconcile::{StepError, StepResult, identity::Identity},
+    reconcile::{
+        StepError, StepResult, filters,
+        identity::Identity,
+        matching::{self, Match},
+    },
 };
-use capo_api::v1beta2::{NetworkFilter, NetworkStatus};
+use capo_api::v1beta2::NetworkStatus;
 use capo_core::{Priority, Reason};
-use capo_openstack::network::{self, TagFilter};
 
 /// The network that the spec names, or the only external one. It is looked up once for each generation of the pool.
 pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<NetworkStatus> {
@@ -25,21 +28,15 @@ pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<
         .floating_ip_network
         .clone()
         .unwrap_or_default();
-    let filter = wanted.filter.unwrap_or_default();
-    let mut query = query(&filter);
+    let mut query = filters::networks(wanted.filter.unwrap_or_default());
     query.id = wanted.id.filter(|id| !id.is_empty()).map(Into::into);
     query.external = Some(true);
+    let doing = "Looking for the external network";
     let found = identity
         .cloud
         .networks(&query, Priority::Settling)
         .await
-        .map_err(|e| {
-            openstack(
-                Reason::UnableToFindNetwork,
-                "Looking for the external network",
-                &e,
-            )
-        })?;
+        .map_err(|e| openstack(Reason::UnableToFindNetwork, doing, &e))?;
     let refused = |text: String| {
         Err(StepError::refused(
             FLOATING_IP_POOL_READY,
@@ -47,41 +44,21 @@ pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<
             text,
         ))
     };
-    match found.as_slice() {
-        [one] => Ok(NetworkStatus {
-            id: one.id.to_string(),
-            name: Some(one.name.clone()),
-            tags: one.tags.clone(),
+    match matching::resolve(found, None, |network| &network.id) {
+        Match::One(one) => Ok(NetworkStatus {
+            id: one.id.into(),
+            name: Some(one.name),
+            tags: one.tags,
         }),
-        [] => refused(
+        Match::None => refused(
             "spec.floatingIPNetwork matches no external network; one from which this project may allocate floating IPs is \
              needed"
                 .to_owned(),
         ),
-        several => {
-            let mut ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
-            ids.sort_unstable();
-            refused(format!(
-                "spec.floatingIPNetwork matches {} external networks ({}); name one by its id",
-                several.len(),
-                ids.join(", ")
-            ))
-        }
-    }
-}
-
-fn query(filter: &NetworkFilter) -> network::NetworkFilter {
-    let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    network::NetworkFilter {
-        name: filled(&filter.name),
-        description: filled(&filter.description),
-        project_id: filled(&filter.project_id).map(Into::into),
-        tags: TagFilter {
-            tags: filter.tags.clone(),
-            tags_any: filter.tags_any.clone(),
-            not_tags: filter.not_tags.clone(),
-            not_tags_any: filter.not_tags_any.clone(),
-        },
-        ..network::NetworkFilter::default()
+        Match::Several(ids) => refused(format!(
+            "spec.floatingIPNetwork matches {} external networks ({}); name one by its id",
+            ids.len(),
+            ids.join(", ")
+        )),
     }
 }

@@ -90,7 +90,12 @@ impl Pass<'_> {
             .observation
             .as_ref()
             .map(|seen| seen.addresses.as_slice());
-        let expected = self.context.servers.observations.expected(&self.name);
+        let server_uid = self.related.server_uid();
+        let expected = self
+            .context
+            .servers
+            .observations
+            .expected(&self.name, server_uid);
         let address = member_address(
             addresses.unwrap_or_default(),
             network.name.as_deref().unwrap_or_default(),

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 
 use super::pass::Pass;
+use crate::reconcile::name_of;
 use capo_core::{ConditionState, Lookup, ObjectName, Reason};
 use capo_gate::findings::{Findings, Gate};
 
@@ -21,7 +22,7 @@ impl Pass<'_> {
         let Some(cluster) = cluster else {
             return Lookup::Absent;
         };
-        let name = ObjectName::new(cluster.namespace().unwrap_or_default(), cluster.name_any());
+        let name = name_of(&**cluster);
         self.context
             .clusters
             .read(&name, cluster.meta().uid.as_deref(), |seen| {

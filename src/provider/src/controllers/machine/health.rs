@@ -3,12 +3,12 @@
 
 use std::time::Instant;
 
-use crate::reconcile::{capi::Machine, health::Track};
+use crate::reconcile::{
+    capi::{Machine, condition},
+    health::Track,
+};
 use capo_core::ConditionStatus;
 use capo_gate::desired::Health;
-
-/// The condition that `KubeadmControlPlane` sets by the state of the API server's Pod.
-const API_SERVER: &str = "APIServerPodHealthy";
 
 /// The times since which the conditions of a Machine have been True.
 #[derive(Debug, Default)]
@@ -23,14 +23,15 @@ impl MachineHealth {
     pub(super) fn observe(&mut self, machine: &Machine, now: Instant) -> (Health, Health) {
         let api_server_pod = self
             .api_server_pod
-            .observe(machine.condition(API_SERVER), now);
+            .observe(machine.condition(condition::API_SERVER_POD_HEALTHY), now);
         (
             if was_unhealthy_before_deletion(machine) {
                 Health::Bad
             } else {
                 api_server_pod
             },
-            self.node.observe(machine.condition("NodeHealthy"), now),
+            self.node
+                .observe(machine.condition(condition::NODE_HEALTHY), now),
         )
     }
 }
@@ -41,7 +42,7 @@ impl MachineHealth {
 /// was already False, because the last check found the API server unhealthy.
 fn was_unhealthy_before_deletion(machine: &Machine) -> bool {
     let deletion = machine.metadata.deletion_timestamp.as_ref();
-    let condition = machine.condition(API_SERVER);
+    let condition = machine.condition(condition::API_SERVER_POD_HEALTHY);
     deletion
         .zip(condition)
         .is_some_and(|(deletion, condition)| {
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     fn observed(deletion: &Value, mut condition: Value) -> Health {
-        condition["type"] = json!(API_SERVER);
+        condition["type"] = json!(condition::API_SERVER_POD_HEALTHY);
         let machine: Machine = serde_json::from_value(json!({
             "metadata": {"name": "m", "deletionTimestamp": deletion},
             "status": {"conditions": [condition]},

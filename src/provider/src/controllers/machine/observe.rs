@@ -10,7 +10,7 @@ use crate::controllers::{
     Context,
     capi::{self, CLUSTER_NAME_LABEL, Cluster, Machine},
 };
-use crate::reconcile::related_objects::cached_or_read;
+use crate::reconcile::{name_of, related_objects::cached_or_read};
 use capo_api::{
     v1alpha1::OpenStackServer,
     v1beta2::{OpenStackCluster, OpenStackMachine},
@@ -98,11 +98,12 @@ impl RelatedObjects {
 
     /// The name under which the tracker knows the cluster.
     pub(super) fn cluster_key(&self) -> Option<ObjectName> {
-        let cluster = self.openstack_cluster.as_ref()?;
-        Some(ObjectName::new(
-            cluster.namespace().unwrap_or_default(),
-            cluster.name_any(),
-        ))
+        self.openstack_cluster.as_deref().map(name_of)
+    }
+
+    /// The uid of the machine's server object, if there is one.
+    pub(super) fn server_uid(&self) -> Option<&str> {
+        self.server.as_ref()?.metadata.uid.as_deref()
     }
 
     /// Whether this is a control-plane machine of a cluster with a managed load balancer.

@@ -10,8 +10,8 @@ use crate::{
     controllers::{Context, Outcome},
     kubernetes::conditions::kind,
     reconcile::{
-        deletion_hooks::holding_machine, is_paused_or_moved, related_objects::cached_or_read,
-        server_observation::Observation, start::Start,
+        deletion_hooks::holding_machine, is_paused_or_moved, name_of,
+        related_objects::cached_or_read, server_observation::Observation, start::Start,
     },
 };
 use capo_api::v1beta2::OpenStackMachine;
@@ -88,9 +88,12 @@ pub(super) struct Pass<'a> {
 impl<'a> Pass<'a> {
     async fn of(observed: Arc<OpenStackMachine>, context: &'a Context) -> StepResult<Self> {
         let object = (*observed).clone();
-        let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
+        let name = name_of(&object);
         let related = RelatedObjects::of(&object, context).await?;
-        let observation = context.servers.observations.get(&name);
+        let observation = context
+            .servers
+            .observations
+            .get(&name, related.server_uid());
         let provisioned = object
             .status
             .as_ref()

@@ -86,7 +86,7 @@ impl Deletion<'_> {
         let read_at = Instant::now();
         let found = self.find_server().await?;
         let observations = &self.context.servers.observations;
-        let before = observations.get(self.owner);
+        let before = observations.get(self.owner, None);
         let absent = match self.project_match {
             ProjectMatch::Own => ServerState::Absent,
             ProjectMatch::OwnCredentials | ProjectMatch::Elsewhere | ProjectMatch::Unknown => {
@@ -216,14 +216,14 @@ impl Deletion<'_> {
     async fn ports(&self, seen: &mut Leftover) -> StepResult<()> {
         let left = self.leftover_ports().await?;
         for port in &left {
-            self.found(&format!("port {}", port.name));
+            self.found(&described(CloudObject::Port, &port.name));
             self.delete_port(port, seen).await?;
         }
         if !left.is_empty() && !self.leftover_ports().await?.is_empty() {
             return Err(waiting("The server's ports are being deleted"));
         }
         for (name, _) in self.port_names() {
-            let what = format!("port {name}");
+            let what = described(CloudObject::Port, &name);
             self.context.servers.uncertain.check(self.owner, &what)?;
         }
         Ok(())
@@ -353,12 +353,12 @@ impl Deletion<'_> {
                 Err(error) if error.class() == FailureClass::NoService => Vec::new(),
                 Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
             };
+            let what = described(CloudObject::Volume, &name);
             if found.is_empty() {
-                let what = format!("volume {name}");
                 self.context.servers.uncertain.check(self.owner, &what)?;
             }
             for volume in found {
-                self.found(&format!("volume {name}"));
+                self.found(&what);
                 match volume_deletion_plan(&volume, self.progress.instance_id.as_ref()) {
                     VolumeDeletionPlan::Leave => {}
                     VolumeDeletionPlan::Await => left = true,

@@ -6,8 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kube::ResourceExt;
-
 use super::{
     IdsOfOthers, StepError, StepResult, creations, failed, pass::Pass, server_state, wait,
 };
@@ -16,7 +14,11 @@ use crate::controllers::{
     identity::{self, Identity},
     project_match::is_verified,
 };
-use crate::{kubernetes::conditions::kind, reconcile::server_names, subject::Subject};
+use crate::{
+    kubernetes::conditions::kind,
+    reconcile::{name_of, server_names},
+    subject::Subject,
+};
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{
     ConditionState, ObjectName, Priority, Reason,
@@ -34,10 +36,7 @@ impl Pass<'_> {
         });
         let named: Vec<(ObjectName, Arc<OpenStackServer>)> = others
             .into_iter()
-            .map(|other| {
-                let name = ObjectName::new(other.namespace().unwrap_or_default(), other.name_any());
-                (name, other)
-            })
+            .map(|other| (name_of(&*other), other))
             .collect();
         IdsOfOthers::of(named.iter().map(|(name, other)| (name, other.as_ref())))
     }
@@ -84,7 +83,7 @@ impl Pass<'_> {
     pub(super) fn was_just_created(&self, cloud: &Cloud) -> bool {
         let servers = &self.context.servers;
         let changed = servers.changes.oldest_look_up(&self.name.name);
-        servers.observations.get(&self.name).is_none()
+        servers.observations.get(&self.name, None).is_none()
             && changed.elapsed() < server_state::first_read_after(cloud)
     }
 

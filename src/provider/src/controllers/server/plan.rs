@@ -11,6 +11,7 @@ use capo_openstack::{
 };
 
 use super::IdsOfOthers;
+use crate::reconcile::matching::{Match, resolve};
 
 /// What to do about the server of an object whose id is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(super) enum ServerPlan {
 }
 
 /// Decides what to do about the servers `found` by their name.
-pub(super) fn server_plan(mut found: Vec<ServerId>, ids_of_others: &IdsOfOthers) -> ServerPlan {
+pub(super) fn server_plan(found: Vec<ServerId>, ids_of_others: &IdsOfOthers) -> ServerPlan {
     let held = found
         .iter()
         .find_map(|id| Some((id, ids_of_others.server(id)?)));
@@ -36,10 +37,10 @@ pub(super) fn server_plan(mut found: Vec<ServerId>, ids_of_others: &IdsOfOthers)
             by: by.clone(),
         };
     }
-    match (found.pop(), found.is_empty()) {
-        (None, _) => ServerPlan::Create,
-        (Some(id), true) => ServerPlan::Adopt(id),
-        (Some(_), false) => ServerPlan::Ambiguous,
+    match resolve(found, None, |id| id) {
+        Match::None => ServerPlan::Create,
+        Match::One(id) => ServerPlan::Adopt(id),
+        Match::Several(_) => ServerPlan::Ambiguous,
     }
 }
 
@@ -62,10 +63,10 @@ pub(super) fn server_deletion_plan(
     was_begun: bool,
 ) -> ServerDeletionPlan {
     found.retain(|id| ids_of_others.server(id).is_none());
-    match (found.pop(), found.is_empty()) {
-        (Some(id), true) => ServerDeletionPlan::Delete(id),
-        (Some(_), false) if was_begun => ServerDeletionPlan::Ambiguous,
-        (None, _) | (Some(_), false) => ServerDeletionPlan::Nothing,
+    match resolve(found, None, |id| id) {
+        Match::One(id) => ServerDeletionPlan::Delete(id),
+        Match::Several(_) if was_begun => ServerDeletionPlan::Ambiguous,
+        Match::None | Match::Several(_) => ServerDeletionPlan::Nothing,
     }
 }
 
@@ -79,7 +80,7 @@ pub(super) enum PortPlan {
     /// Another object has the port with this name.
     HeldByAnother { id: PortId, by: ObjectName },
     /// Several unused ports have the name.
-    Ambiguous(Vec<PortId>),
+    Ambiguous(Vec<String>),
 }
 
 /// Decides what to do about the ports `found` by their name. Ports in another network and ports of another server do
@@ -104,15 +105,10 @@ pub(super) fn port_plan(
             by: by.clone(),
         };
     }
-    match (found.pop(), found.is_empty()) {
-        (None, _) => PortPlan::Create,
-        (Some(port), true) => PortPlan::Use(Box::new(port)),
-        (Some(port), false) => {
-            let mut ids: Vec<PortId> = found.into_iter().map(|port| port.id).collect();
-            ids.push(port.id);
-            ids.sort();
-            PortPlan::Ambiguous(ids)
-        }
+    match resolve(found, None, |port| &port.id) {
+        Match::None => PortPlan::Create,
+        Match::One(port) => PortPlan::Use(Box::new(port)),
+        Match::Several(ids) => PortPlan::Ambiguous(ids),
     }
 }
 

@@ -11,9 +11,9 @@ use super::{
     failed, failure, filters,
     plan::{PortPlan, port_plan},
 };
-use crate::{kubernetes::events::CloudObject, reconcile::server_names::merged_tags};
+use crate::{kubernetes::events::CloudObject, reconcile::server_names::with_missing_tags};
 use capo_api::v1beta2::ResolvedPortSpec;
-use capo_core::ids::{PortId, ProjectId, ServerId};
+use capo_core::ids::{ProjectId, ServerId};
 use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_openstack::{
@@ -98,8 +98,8 @@ impl Ports<'_> {
                     "the port {id} named {name} belongs to the OpenStackServer {by}"
                 )));
             }
-            PortPlan::Ambiguous(ids) => {
-                let ids: Vec<&str> = ids.iter().take(5).map(PortId::as_str).collect();
+            PortPlan::Ambiguous(mut ids) => {
+                ids.truncate(5);
                 return Err(ambiguous(format!(
                     "spec.ports: more than one port named \"{name}\" found ({}); delete the ones that are not used",
                     ids.join(", ")
@@ -184,10 +184,9 @@ impl Ports<'_> {
         wanted: &[String],
         extensions: Extensions,
     ) -> StepResult<()> {
-        if !extensions.tags || wanted.iter().all(|tag| present.contains(tag)) {
+        let Some(all) = with_missing_tags(present, wanted).filter(|_| extensions.tags) else {
             return Ok(());
-        }
-        let all = merged_tags(present, wanted);
+        };
         self.cloud
             .replace_tags(object, &all, Priority::Gate)
             .await

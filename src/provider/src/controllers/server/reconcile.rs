@@ -31,10 +31,10 @@ use crate::{
         events::CloudObject,
         patch::{Written, write_status},
     },
-    reconcile::start::Start,
+    reconcile::{name_of, start::Start},
 };
 use capo_api::v1alpha1::OpenStackServer;
-use capo_core::{ConditionState, FailureClass, ObjectName};
+use capo_core::{ConditionState, FailureClass};
 use capo_gate::desired::ServerState;
 
 /// One pass over an `OpenStackServer`.
@@ -43,8 +43,10 @@ pub(in crate::controllers) fn pass(
     context: Arc<Context>,
 ) -> BoxFuture<'static, Outcome> {
     async move {
-        let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
+        let name = name_of(&*object);
         let (progress, holder) = ownership::progress(&object, &name, &context);
+        let uid = object.metadata.uid.as_deref();
+        context.servers.observations.begin(&name, uid);
         context.servers.uncertain.load(&object, &name);
         Pass {
             name,

@@ -180,7 +180,7 @@ impl Resolver<'_> {
         let Some(filter) = &param.filter else {
             return Err(missing(&field, "id or filter"));
         };
-        let (shared, query) = (self.cloud.shared_reads(), filters::networks(filter));
+        let (shared, query) = (self.cloud.shared_reads(), filters::networks(filter.clone()));
         let networks = filters::looked_up(|age| shared.networks(&query, age, PRIORITY)).await?;
         let what = "network that matches the filter";
         let network = filters::only_one(networks, &field, what, |network| network.id.as_str())?;
@@ -224,7 +224,20 @@ impl Resolver<'_> {
                 ..
             } => {
                 let field = format!("{field}.filter");
-                let query = filters::subnets(filter, network_id, &field)?;
+                let gateway_ip = filters::parsed(
+                    filter.gateway_ip.as_ref(),
+                    &format!("{field}.gatewayIP"),
+                    "an IP address",
+                )?;
+                let cidr = filters::parsed(
+                    filter.cidr.as_ref(),
+                    &format!("{field}.cidr"),
+                    "a range such as 10.0.0.0/24",
+                )?;
+                let query = SubnetFilter {
+                    network_id: network_id.cloned(),
+                    ..filters::subnets(filter.clone(), gateway_ip, cidr)
+                };
                 let what = match network_id {
                     Some(_) => "subnet of that network that matches the filter",
                     None => "subnet that matches the filter",
@@ -274,7 +287,7 @@ impl Resolver<'_> {
         let Some(filter) = filter else {
             return Err(missing(&field, "id or filter"));
         };
-        let mut query = filters::security_groups(filter);
+        let mut query = filters::security_groups(filter.clone());
         // The lookup is restricted to the project, because an administrator sees the groups of all projects, and
         // projects can share groups.
         query.project_id = query.project_id.or_else(|| Some(self.project.clone()));

@@ -9,9 +9,8 @@ use serde_json::json;
 use super::Hooks;
 use crate::{
     kubernetes::patch::{is_conflict, is_not_found},
-    reconcile::capi::Machine,
+    reconcile::{capi::Machine, name_of},
 };
-use capo_core::ObjectName;
 
 /// The maximum number of attempts without a pause in between if the Machine changes meanwhile.
 const TRIES: u32 = 3;
@@ -58,9 +57,7 @@ pub(crate) async fn apply(
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let conflict = match api.patch(&name, &PatchParams::default(), &patch).await {
             Ok(_) => {
-                let namespace = machine.namespace().unwrap_or_default();
-                let machine = ObjectName::new(namespace, name);
-                tracing::info!(Machine = %machine, ?change, "Changed the deletion hooks");
+                tracing::info!(Machine = %name_of(machine), ?change, "Changed the deletion hooks");
                 return Ok(true);
             }
             Err(error) if is_not_found(&error) => return Ok(true),

@@ -19,7 +19,7 @@ pub use release_all::{Released, release_all};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use super::capi::{Machine, has_annotation};
+use super::capi::{Machine, condition::DELETING, has_annotation};
 
 /// While this hook is set, a deletion waits before the control plane provider takes the API server down.
 pub const PRE_TERMINATE: &str =
@@ -96,7 +96,7 @@ impl Machine {
     pub fn held_at(&self) -> Option<HeldAt> {
         let hooks = Hooks::on(&self.metadata);
         let deleting = self
-            .condition("Deleting")
+            .condition(DELETING)
             .filter(|deleting| self.is_deleting() && deleting.is_true())?;
         match deleting.reason.as_str() {
             "WaitingForPreDrainHook" => hooks.pre_drain.then_some(HeldAt::PreDrain),

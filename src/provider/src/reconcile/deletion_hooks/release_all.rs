@@ -12,7 +12,7 @@ use crate::reconcile::{
     ClusterIdentityDefault, StepError, api_in,
     capi::{self, Machine},
     cluster_names::Names,
-    identity,
+    identity, name_of,
 };
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{
@@ -68,11 +68,7 @@ pub async fn release_all(client: &Client, clouds: &Clouds, namespace: Option<&st
     match pages(&clusters).await {
         Ok(clusters) => {
             for cluster in clusters {
-                let name = format!(
-                    "{}/{}",
-                    cluster.namespace().unwrap_or_default(),
-                    cluster.name_any()
-                );
+                let name = name_of(&cluster);
                 if let Err(error) = enable_members(client, clouds, &cluster, &mut released).await {
                     released.failed.push(format!(
                         "OpenStackCluster {name}: the load balancer members that wait for their API server can't be read: {error}"
@@ -115,11 +111,10 @@ async fn remove_hooks(
         if !carried.any() {
             continue;
         }
-        let namespace = machine.namespace().unwrap_or_default();
-        let own: Api<Machine> = Api::namespaced(client.clone(), &namespace);
-        let name = format!("{namespace}/{}", machine.name_any());
+        let name = name_of(&machine);
+        let own: Api<Machine> = Api::namespaced(client.clone(), &name.namespace);
         match apply(&own, &machine, HookChange::Remove, || true).await {
-            Ok(true) => released.machines.push(name),
+            Ok(true) => released.machines.push(name.to_string()),
             Ok(false) => released.failed.push(format!(
                 "Machine {name}: it changed at the same time; run the command again"
             )),

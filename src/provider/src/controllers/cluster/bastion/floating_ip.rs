@@ -112,25 +112,17 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
         return delete(context, fip).await;
     }
     let shown = fip.address_or_id();
-    context
+    let answer = context
         .cloud
         .associate_floating_ip(&fip.id, None, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Disassociate, CloudObject::FloatingIp, &shown, e))
-        .map_err(|error| {
-            failed(
-                &format!("Removing floating IP {shown} from the bastion's port"),
-                &error,
-            )
-        })?;
-    context.changed(
-        Verb::Disassociate,
-        CloudObject::FloatingIp,
-        &shown,
-        fip.id.as_str(),
-        "removed from the bastion's port",
-    );
-    Ok(())
+        .await;
+    let about = (CloudObject::FloatingIp, &*shown, fip.id.as_str());
+    let change = "removed from the bastion's port";
+    let doing = format!("Removing floating IP {shown} from the bastion's port");
+    context
+        .answered(Verb::Disassociate, about, change, answer)
+        .map(drop)
+        .map_err(|error| failed(&doing, &error))
 }
 
 /// Deletes the bastion's floating IP: the one on a port of its server, and the one that the status names. A floating IP

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 
 use self::plan::FloatingIpPlan;
 pub(crate) use self::removal::remove;
-use super::{endpoint::name::EndpointName, resolve::resolve, step_context::StepContext};
+use super::{endpoint::name::EndpointName, step_context::StepContext};
 use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::{API_ENDPOINT_READY, BASTION_READY};
 use crate::kubernetes::events::{CloudObject, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, matching::resolve};
 use capo_core::{
     FailureClass, Priority, Reason,
     ids::{NetworkId, PortId},
@@ -325,21 +325,19 @@ pub(crate) async fn associate(
 ) -> StepResult<FloatingIp> {
     let shown = fip.address_or_id();
     let doing = format!("Putting floating IP {shown} on the {}", purpose.target());
-    let updated = context
+    let answer = context
         .cloud
         .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Associate, CloudObject::FloatingIp, &shown, e))
-        .map_err(|e| failed(&doing, &e).shown_by(purpose.condition()))?;
-    let change = format!("put on port {port}");
-    context.changed(
-        Verb::Associate,
-        CloudObject::FloatingIp,
-        &shown,
-        fip.id.as_str(),
-        &change,
-    );
-    Ok(updated)
+        .await;
+    let about = (CloudObject::FloatingIp, &*shown, fip.id.as_str());
+    context
+        .answered(
+            Verb::Associate,
+            about,
+            &format!("put on port {port}"),
+            answer,
+        )
+        .map_err(|e| failed(&doing, &e).shown_by(purpose.condition()))
 }
 
 /// Creates a floating IP on its port with one request.
@@ -371,10 +369,7 @@ async fn create(
             context.failed(Verb::Create, CloudObject::FloatingIp, &name, e);
         })
         .map_err(|e| failed(&doing, &e).shown_by(purpose.condition()))?;
-    context.created(
-        CloudObject::FloatingIp,
-        &fip.address_or_id(),
-        fip.id.as_str(),
-    );
+    let (object, name) = (CloudObject::FloatingIp, fip.address_or_id());
+    context.changed(Verb::Create, object, &name, fip.id.as_str(), "");
     Ok(fip)
 }

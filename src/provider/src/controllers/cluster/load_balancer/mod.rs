@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use self::plan::FoundLoadBalancer;
 use super::{desired::DesiredLoadBalancer, observation::NetworkState, step_context::StepContext};
 use crate::kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
-use crate::kubernetes::events::{CloudObject, Verb};
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::{
@@ -114,14 +114,14 @@ pub(crate) async fn create(
         availability_zone: desired.availability_zone.clone(),
         tags: context.desired.tags.clone(),
     };
-    let lb = context
+    let answer = context
         .cloud
         .create_load_balancer(&new, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Create, CloudObject::LoadBalancer, &new.name, e))
-        .map_err(|e| failed(&format!("Creating load balancer {}", new.name), &e))?;
-    context.created(CloudObject::LoadBalancer, &lb.name, lb.id.as_str());
-    Ok(lb)
+        .await;
+    let (kind, name) = (CloudObject::LoadBalancer, &new.name);
+    context
+        .created(kind, name, answer, |lb| lb.id.as_str())
+        .map_err(|e| failed(&format!("Creating load balancer {name}"), &e))
 }
 
 /// The address that a new load balancer should have: the address of the spec, or else the one that the cluster's

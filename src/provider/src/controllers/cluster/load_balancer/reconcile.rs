@@ -4,14 +4,14 @@
 use std::{net::IpAddr, time::Duration};
 
 use super::plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan, Replacements};
-use crate::reconcile::{ReadAt, StepError, StepResult};
+use crate::reconcile::{ReadAt, StepError, StepResult, matching::Match};
 use crate::{
     controllers::{
         Outcome,
         cluster::{
             desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
             observation::KnownLoadBalancer, observe, pass::Pass, report::in_closed_set,
-            resolve::Match, step_context::StepContext,
+            step_context::StepContext,
         },
     },
     kubernetes::conditions::kind,

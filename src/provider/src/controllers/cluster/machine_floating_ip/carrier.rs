@@ -7,10 +7,10 @@ use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
 use crate::{
     controllers::{
-        capi::{self, Machine},
+        capi::{Machine, condition},
         cluster::pass::Pass,
     },
-    reconcile::deletion_hooks,
+    reconcile::{deletion_hooks, is_paused_or_moved},
 };
 use capo_core::{ConditionStatus, ObjectName, gate_override};
 use capo_gate::{
@@ -31,22 +31,19 @@ pub(crate) struct Carriers {
 pub(crate) fn carriers(pass: &Pass<'_>, machines: &[ObjectName]) -> Carriers {
     let mut carriers = Carriers::default();
     for name in machines {
-        let Some((carrier, awaits_release)) = carrier(pass, name) else {
+        let Some((carrier, awaits_release, seen)) = carrier(pass, name) else {
             continue;
         };
         if awaits_release {
-            let seen = pass.context.servers.observations.get(name);
-            carriers
-                .awaiting_release
-                .insert(name.clone(), seen.map(|seen| seen.server));
+            carriers.awaiting_release.insert(name.clone(), seen);
         }
         carriers.all.push(carrier);
     }
     carriers
 }
 
-/// A control-plane machine, and whether its deletion waits for its release.
-fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
+/// A control-plane machine, whether its deletion waits for its release, and its server as last read.
+fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool, Option<ObservedServer>)> {
     let stores = &pass.context.stores;
     let within = &name.namespace;
     let object = stores
@@ -56,14 +53,12 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
         .openstack_servers
         .get(&ObjectRef::new(&name.name).within(within));
     let owner = pass.related.machine_on(&name.name);
-    let seen = pass.context.servers.observations.get(name);
+    let uid = server.as_ref().and_then(|it| it.metadata.uid.as_deref());
+    let seen = pass.context.servers.observations.get(name, uid);
     let status = server.as_ref().and_then(|server| server.status.as_ref());
     let annotation = object.annotations().get(gate_override::KEY);
     let deletion =
         deletion_hooks::deletion(object.meta(), server.as_deref().map(Resource::meta), owner);
-    let is_paused = [capi::PAUSED_ANNOTATION, capi::DELETE_FOR_MOVE_ANNOTATION]
-        .iter()
-        .any(|annotation| capi::has_annotation(object.meta(), annotation));
     let carrier = Carrier {
         machine: name.clone(),
         server: status.and_then(|status| Some(status.instance_id.clone()?.into())),
@@ -79,11 +74,14 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
             Some(seen) => seen.server.state == ServerState::Active,
             None => status.is_some_and(|status| status.ready),
         },
-        is_down: seen.is_some_and(|seen| seen.server.is_down_for_good()),
+        is_down: seen
+            .as_ref()
+            .is_some_and(|seen| seen.server.is_down_for_good()),
         api_server: owner.map_or(ApiServer::Unknown, api_server),
         operator: gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now()),
     };
-    Some((carrier, awaits_release(deletion) && !is_paused))
+    let awaits_release = awaits_release(deletion) && !is_paused_or_moved(object.meta());
+    Some((carrier, awaits_release, seen.map(|seen| seen.server)))
 }
 
 fn of_carrier(deletion: Deletion) -> CarrierDeletion {
@@ -110,7 +108,10 @@ fn awaits_release(deletion: Deletion) -> bool {
 fn api_server(machine: &Machine) -> ApiServer {
     let status = |kind: &str| machine.condition(kind).map(|found| found.status);
     let has_node = machine.status.node_ref.is_some();
-    match (status("APIServerPodHealthy"), status("NodeHealthy")) {
+    match (
+        status(condition::API_SERVER_POD_HEALTHY),
+        status(condition::NODE_HEALTHY),
+    ) {
         (Some(ConditionStatus::False), _) => ApiServer::Down,
         (Some(ConditionStatus::True), _) if has_node => ApiServer::Serving,
         (None, node) if has_node && node != Some(ConditionStatus::False) => ApiServer::Serving,

@@ -11,12 +11,11 @@ use self::{
 use super::{
     desired::{DesiredExternalNetwork, DesiredNetwork, ManagedNetwork},
     observation::NetworkState,
-    resolve::resolve,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, matching::resolve};
 use capo_core::ids::NetworkId;
 use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{
@@ -117,35 +116,33 @@ pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Network
     Ok((!subnets.is_empty()).then_some(NetworkState { network, subnets }))
 }
 
-/// The managed network as it is, or `None` if it does not exist.
+/// The managed network as it is, found by the id in the status or else by its name; `None` if it does not exist. A user may
+/// have renamed the network and given its name to another one, so the id goes before the name. It counts while the network
+/// is in the cluster's project.
 pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option<Network>> {
     let name = context.desired.names.network();
+    let doing = format!("Looking for network {name}");
+    if let Some(id) = &context.known.network {
+        match context.cloud.network(id, Priority::Settling).await {
+            Ok(network) if network.project_id.as_ref() == Some(&context.project) => {
+                return Ok(Some(network));
+            }
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(failed(Reason::OpenStackError, &doing, &error)),
+        }
+    }
     let filter = NetworkFilter {
         name: Some(name.clone()),
         project_id: Some(context.project.clone()),
         ..NetworkFilter::default()
     };
-    let doing = format!("Looking for network {name}");
     let found = context
         .cloud
         .networks(&filter, Priority::Settling)
         .await
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
-    let known = context.known.network.as_ref();
-    if let Some(network) = resolve(found, known, |n| &n.id)
-        .at_most_one(NETWORK_READY, &format!("Network name \"{name}\""))?
-    {
-        return Ok(Some(network));
-    }
-    // No network has the name, so the network may have been renamed. It stays the cluster's network while it is in the
-    // cluster's project.
-    let Some(id) = known else { return Ok(None) };
-    match context.cloud.network(id, Priority::Settling).await {
-        Ok(network) if network.project_id.as_ref() == Some(&context.project) => Ok(Some(network)),
-        Ok(_) => Ok(None),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
-    }
+    resolve(found, None, |n| &n.id).at_most_one(NETWORK_READY, &format!("Network name \"{name}\""))
 }
 
 async fn managed_network(
@@ -187,15 +184,11 @@ async fn create_network(
         mtu: desired.mtu,
         port_security_enabled: (!desired.port_security).then_some(false),
     };
+    let answer = context.cloud.create_network(&new, Priority::Settling).await;
     let doing = format!("Creating network {}", new.name);
-    let network = context
-        .cloud
-        .create_network(&new, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Create, CloudObject::Network, &new.name, e))
-        .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))?;
-    context.created(CloudObject::Network, &network.name, network.id.as_str());
-    Ok(network)
+    context
+        .created(CloudObject::Network, &new.name, answer, |n| n.id.as_str())
+        .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))
 }
 
 /// The subnet with the address range of the spec.
@@ -251,15 +244,11 @@ async fn create_subnet(
         ipv6_address_mode: mode,
         ipv6_ra_mode: mode,
     };
+    let answer = context.cloud.create_subnet(&new, Priority::Settling).await;
     let doing = format!("Creating subnet {} ({})", new.name, desired.range);
-    let subnet = context
-        .cloud
-        .create_subnet(&new, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Create, CloudObject::Subnet, &new.name, e))
-        .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))?;
-    context.created(CloudObject::Subnet, &subnet.name, subnet.id.as_str());
-    Ok(subnet)
+    context
+        .created(CloudObject::Subnet, &new.name, answer, |s| s.id.as_str())
+        .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))
 }
 
 async fn set_name_servers(
@@ -271,21 +260,16 @@ async fn set_name_servers(
     let update = SubnetUpdate {
         dns_nameservers: Some(servers.clone()),
     };
-    let doing = format!("Setting the name servers of subnet {}", subnet.name);
-    let updated = context
+    let answer = context
         .cloud
         .update_subnet(&subnet.id, &update, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Update, CloudObject::Subnet, &subnet.name, e))
-        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+        .await;
+    let about = (CloudObject::Subnet, &*subnet.name, subnet.id.as_str());
     let change = format!("name servers {}", servers.join(", "));
-    context.updated(
-        CloudObject::Subnet,
-        &subnet.name,
-        subnet.id.as_str(),
-        &change,
-    );
-    Ok(updated)
+    let doing = format!("Setting the name servers of subnet {}", subnet.name);
+    context
+        .answered(Verb::Update, about, &change, answer)
+        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))
 }
 
 fn name_servers(desired: &ManagedNetwork) -> Vec<String> {

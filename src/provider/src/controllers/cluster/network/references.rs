@@ -6,11 +6,10 @@ use super::{failed, subnets_of};
 use crate::controllers::cluster::{
     desired::{DesiredLoadBalancer, NetworkReference, Reference, SubnetReference},
     observation::NetworkState,
-    resolve::{Match, resolve},
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::NETWORK_READY;
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, matching::resolve};
 use capo_core::ids::NetworkId;
 use capo_core::{Priority, Reason};
 use capo_openstack::{
@@ -215,8 +214,7 @@ pub(crate) async fn subnet_by(
                 .await
                 .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
             let what = format!("OpenStackCluster {object}: {field}.filter");
-            let picked: Match<Subnet> = resolve(found, None, |s| &s.id);
-            picked.exactly_one(NETWORK_READY, &what)
+            resolve(found, None, |s: &Subnet| &s.id).exactly_one(NETWORK_READY, &what)
         }
     }
 }

@@ -7,12 +7,11 @@ use super::{
     desired::{DesiredNetwork, Reference, RouterReference},
     network::subnet_by,
     observation::NetworkState,
-    resolve::resolve,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::ROUTER_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, matching::resolve};
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_core::ids::RouterId;
@@ -178,15 +177,11 @@ async fn create(context: &StepContext<'_>, gateway: Option<ExternalGateway>) -> 
         description: context.desired.names.description(),
         external_gateway_info: gateway,
     };
+    let answer = context.cloud.create_router(&new, Priority::Settling).await;
     let doing = format!("Creating router {}", new.name);
-    let router = context
-        .cloud
-        .create_router(&new, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Create, CloudObject::Router, &new.name, e))
-        .map_err(|e| failed(Reason::RouterCreateFailed, &doing, &e))?;
-    context.created(CloudObject::Router, &router.name, router.id.as_str());
-    Ok(router)
+    context
+        .created(CloudObject::Router, &new.name, answer, |r| r.id.as_str())
+        .map_err(|e| failed(Reason::RouterCreateFailed, &doing, &e))
 }
 
 async fn set_gateway(
@@ -197,21 +192,16 @@ async fn set_gateway(
     let update = RouterUpdate {
         external_gateway_info: Some(desired.clone()),
     };
-    let doing = format!("Setting the gateway of router {}", router.name);
-    let updated = context
+    let answer = context
         .cloud
         .update_router(&router.id, &update, Priority::Settling)
-        .await
-        .inspect_err(|e| context.failed(Verb::Update, CloudObject::Router, &router.name, e))
-        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+        .await;
+    let about = (CloudObject::Router, &*router.name, router.id.as_str());
     let change = format!("gateway in network {}", desired.network_id);
-    context.updated(
-        CloudObject::Router,
-        &router.name,
-        router.id.as_str(),
-        &change,
-    );
-    Ok(updated)
+    let doing = format!("Setting the gateway of router {}", router.name);
+    context
+        .answered(Verb::Update, about, &change, answer)
+        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))
 }
 
 fn warn_gateway(context: &StepContext<'_>, router: &Router, external: &Network) {
@@ -238,17 +228,12 @@ pub(crate) async fn interfaces(
         device_id: Some(router.to_string()),
         ..PortFilter::default()
     };
+    let doing = "Listing the router's interfaces";
     let ports = context
         .cloud
         .ports(&filter, Priority::Settling)
         .await
-        .map_err(|e| {
-            failed(
-                Reason::OpenStackError,
-                "Listing the router's interfaces",
-                &e,
-            )
-        })?;
+        .map_err(|e| failed(Reason::OpenStackError, doing, &e))?;
     Ok(ports
         .into_iter()
         .filter(|port| is_interface(&port.device_owner))
@@ -266,25 +251,18 @@ async fn join(
     network: &NetworkState,
     there: &[Port],
 ) -> StepResult<()> {
+    let about = (CloudObject::Router, &*router.name, router.id.as_str());
     for subnet in subnets_to_join(&network.subnets, there) {
+        let interface = RouterInterface::Subnet(&subnet.id);
+        let answer = context
+            .cloud
+            .add_router_interface(&router.id, interface, Priority::Settling)
+            .await;
+        let change = format!("interface to subnet {}", subnet.name);
         let doing = format!("Joining router {} to subnet {}", router.name, subnet.name);
         context
-            .cloud
-            .add_router_interface(
-                &router.id,
-                RouterInterface::Subnet(&subnet.id),
-                Priority::Settling,
-            )
-            .await
-            .inspect_err(|e| context.failed(Verb::Update, CloudObject::Router, &router.name, e))
+            .answered(Verb::Update, about, &change, answer)
             .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
-        let change = format!("interface to subnet {}", subnet.name);
-        context.updated(
-            CloudObject::Router,
-            &router.name,
-            router.id.as_str(),
-            &change,
-        );
     }
     Ok(())
 }

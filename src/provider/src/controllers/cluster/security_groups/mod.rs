@@ -17,14 +17,14 @@ use self::{
 use super::{
     desired::{DesiredSecurityGroups, DesiredUserRule},
     observation::{Groups, KnownGroup},
-    resolve::resolve,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
-use crate::kubernetes::events::{CloudObject, Verb};
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{
     StepError, StepResult,
     cluster_names::{Role, SECURITY_GROUP_DESCRIPTION},
+    matching::resolve,
 };
 use capo_core::{Priority, Reason, ids::SecurityGroupId};
 use capo_openstack::{
@@ -182,16 +182,14 @@ async fn group(
             name: context.desired.names.security_group(role),
             description: SECURITY_GROUP_DESCRIPTION.to_owned(),
         };
-        let group = context
+        let answer = context
             .cloud
             .create_security_group(&new, Priority::Settling)
-            .await
-            .inspect_err(|e| {
-                context.failed(Verb::Create, CloudObject::SecurityGroup, &new.name, e);
-            })
-            .map_err(|e| failed(&format!("Creating security group {}", new.name), &e))?;
-        context.created(CloudObject::SecurityGroup, &group.name, group.id.as_str());
-        group
+            .await;
+        let (kind, name) = (CloudObject::SecurityGroup, &new.name);
+        context
+            .created(kind, name, answer, |group| group.id.as_str())
+            .map_err(|e| failed(&format!("Creating security group {name}"), &e))?
     };
     context
         .tag(

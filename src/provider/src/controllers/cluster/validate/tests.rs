@@ -1,9 +1,11 @@
 use serde_json::json;
 
 use super::*;
+use crate::controllers::cluster::desired::Reference;
 use crate::kubernetes::conditions::kind::{
     API_ENDPOINT_READY, API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, SECURITY_GROUPS_READY,
 };
+use capo_openstack::network::{NetworkFilter, RouterFilter, SubnetFilter, TagFilter};
 
 fn read_json(spec: serde_json::Value) -> (DesiredCluster, Vec<Problem>) {
     let spec: OpenStackClusterSpec = serde_json::from_value(spec).unwrap();
@@ -172,4 +174,43 @@ fn a_rule_for_the_bastion_needs_one() {
         "{found:?}"
     );
     assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn an_empty_text_in_a_filter_counts_as_not_given() {
+    let (desired, problems) = read_json(json!({
+        "identityRef": {"name": "s", "cloudName": "c"},
+        "network": {"filter": {"name": "", "projectID": "", "tags": ["t"]}},
+        "subnets": [{"filter": {"name": "", "cidr": "", "gatewayIP": "", "ipVersion": 0, "ipv6RAMode": "", "tags": ["t"]}}],
+        "router": {"filter": {"name": "", "description": "", "tags": ["t"]}},
+    }));
+    assert_eq!(problems, []);
+    let tags = TagFilter {
+        tags: vec!["t".to_owned()],
+        ..TagFilter::default()
+    };
+    let DesiredNetwork::Existing { network, subnets } = desired.network else {
+        panic!("{:?}", desired.network)
+    };
+    assert_eq!(
+        network,
+        Some(Reference::Filter(NetworkFilter {
+            tags: tags.clone(),
+            ..NetworkFilter::default()
+        }))
+    );
+    assert_eq!(
+        subnets,
+        [Reference::Filter(SubnetFilter {
+            tags: tags.clone(),
+            ..SubnetFilter::default()
+        })]
+    );
+    assert_eq!(
+        desired.router.existing,
+        Some(Reference::Filter(RouterFilter {
+            tags,
+            ..RouterFilter::default()
+        }))
+    );
 }

@@ -1,7 +1,7 @@
-//! Picks the cluster's object among those that were found: by the known id, or else if it is the only one. It never
+//! Picks the object that is meant among those that were found: by the known id, or else if it is the only one. It never
 //! guesses.
 
-use crate::reconcile::{StepError, StepResult};
+use super::{StepError, StepResult};
 use capo_core::Reason;
 
 /// The result of a search.
