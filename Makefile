@@ -115,7 +115,7 @@ deny: $(CARGO_DENY) ## Licences, banned crates, sources and advisories of the de
 
 # Without optimisation it is built in a third of the time, and needs seconds for this lock file.
 $(CARGO_DENY):
-	$(CARGO) install --quiet --locked --debug cargo-deny --version $(CARGO_DENY_VERSION) --root $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)
+	CARGO_PROFILE_DEV_DEBUG=false $(CARGO) install --quiet --locked --debug cargo-deny --version $(CARGO_DENY_VERSION) --root $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)
 
 crds: ## Write the custom resource definitions of the types into crds/
 	CAPO_RS_WRITE_CRDS=1 $(CARGO) test --quiet --locked --test documents crds::committed
