@@ -183,7 +183,10 @@ impl World {
                     want.has_node = is_up;
                 });
             }
-            Todo::ReadServer(_) if !self.nova => {}
+            Todo::ReadServer(name) if !self.nova => {
+                // The controller tries again.
+                self.later(Duration::from_secs(5), Todo::ReadServer(name));
+            }
             Todo::ReadServer(name) => {
                 let now = self.now;
                 self.change(&name, |want| {

@@ -42,7 +42,11 @@ pub(super) fn pass(
         };
         let now = Timestamp::now();
         let api = Api::all(context.client.clone());
-        match write_status(&api, &*object, |fresh| status(fresh, &verdict, now)).await {
+        match write_status(&context.replaced, &api, &*object, |fresh| {
+            status(fresh, &verdict, now)
+        })
+        .await
+        {
             Ok(_) => outcome,
             Err(error) => Outcome::status_not_written(&error),
         }

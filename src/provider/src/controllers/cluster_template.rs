@@ -26,7 +26,7 @@ pub(super) fn pass(
         }
         let api = context.api(&object.namespace().unwrap_or_default());
         let seen = |fresh: &OpenStackClusterTemplate| json!({"observedGeneration": fresh.metadata.generation});
-        match write_status(&api, &*object, seen).await {
+        match write_status(&context.replaced, &api, &*object, seen).await {
             Ok(_) => Outcome::Done,
             Err(error) => Outcome::status_not_written(&error),
         }

@@ -128,7 +128,9 @@ mod tests {
             UncachedMachines, capi::ClusterSpec, cluster::cache::CachedCluster, context::Queues,
             machine, server,
         },
-        kubernetes::{conflict_once::ConflictOnce, events::Events},
+        kubernetes::{
+            conflict_once::ConflictOnce, events::Events, replaced_versions::ReplacedVersions,
+        },
         reconcile::{
             ObjectCache, Settings, SharedContext, Stores, identity::SecretVersions,
             related_objects::ContractKinds,
@@ -169,6 +171,7 @@ mod tests {
                 openstack_machines: reflector::store().0,
                 openstack_servers: reflector::store().0,
             },
+            replaced: ReplacedVersions::default(),
             observer: Arc::new(()),
         };
         let context = Context {

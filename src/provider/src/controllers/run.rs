@@ -14,7 +14,7 @@ use super::{
     machine, routes, secret_rotation, server, simple_controllers,
 };
 use crate::{
-    kubernetes::events::Events,
+    kubernetes::{events::Events, replaced_versions::ReplacedVersions},
     reconcile::{
         ObjectCache, SharedContext,
         health_check::MachineHealthCheck,
@@ -130,6 +130,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
             settings,
             events,
             stores,
+            replaced: ReplacedVersions::default(),
             observer,
         },
         clusters: ObjectCache::default(),

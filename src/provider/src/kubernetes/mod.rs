@@ -9,6 +9,7 @@ pub(crate) mod conflict_once;
 pub mod events;
 pub mod leader;
 pub mod patch;
+pub mod replaced_versions;
 mod request_count;
 
 pub use client::{ConnectError, connect};

@@ -1,5 +1,6 @@
 //! Writes a status only if the write changes something.
 
+use super::replaced_versions::ReplacedVersions;
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
@@ -25,11 +26,14 @@ pub enum Written<K> {
 }
 
 /// Gives `object` the status that `build` returns, by a merge patch of the difference. If another client has written in
-/// between, `build` runs again with the fresh object, so that conditions of other clients are never overwritten.
+/// between, `build` runs again with the fresh object, so that conditions of other clients are never overwritten. If `object`
+/// comes from a cache that does not show our own last write yet, it is read again first: otherwise a status that equals the
+/// old one would be taken for the present one and never be written.
 ///
 /// The status was determined for the spec of `object`, so every object here has the generation of `object`: a generation
 /// that another client has created in between must not appear as observed before a pass has handled it.
 pub async fn write_status<K>(
+    replaced: &ReplacedVersions,
     api: &Api<K>,
     object: &K,
     build: impl Fn(&K) -> Value,
@@ -42,8 +46,15 @@ where
         now
     };
     let mut fresh: Option<K> = None;
+    let mut is_old = replaced.contains(object);
     let mut tries = 0;
     loop {
+        if is_old {
+            match api.get_opt(&object.name_any()).await? {
+                Some(now) if now.uid() == object.uid() => fresh = Some(as_judged(now)),
+                _ => return Ok(Written::Gone),
+            }
+        }
         tries += 1;
         let current = fresh.as_ref().unwrap_or(object);
         let Some(change) = difference(&status_of(current), &build(current)) else {
@@ -62,13 +73,12 @@ where
             .patch_status(&current.name_any(), &params, &Patch::Merge(&patch))
             .await
         {
-            Ok(written) => return Ok(Written::Changed(Box::new(as_judged(written)))),
-            Err(error) if is_conflict(&error) && tries < TRIES => {
-                match api.get_opt(&object.name_any()).await? {
-                    Some(now) if now.uid() == object.uid() => fresh = Some(as_judged(now)),
-                    _ => return Ok(Written::Gone),
-                }
+            Ok(written) => {
+                replaced.add(object);
+                replaced.add(current);
+                return Ok(Written::Changed(Box::new(as_judged(written))));
             }
+            Err(error) if is_conflict(&error) && tries < TRIES => is_old = true,
             Err(error) if is_not_found(&error) => return Ok(Written::Gone),
             Err(error) => return Err(error),
         }
@@ -204,13 +214,39 @@ mod tests {
         let api: Api<OpenStackClusterTemplate> = Api::namespaced(server.client(), "n");
         let judged: OpenStackClusterTemplate = serde_json::from_value(template("1", 2)).unwrap();
         let build = |fresh: &OpenStackClusterTemplate| json!({"observedGeneration": fresh.metadata.generation});
-        let written = write_status(&api, &judged, build).await.unwrap();
+        let replaced = ReplacedVersions::default();
+        let written = write_status(&replaced, &api, &judged, build).await.unwrap();
         let patch = |version: &str| json!({"metadata": {"resourceVersion": version}, "status": {"observedGeneration": 2}});
         assert_eq!(*server.patches.lock(), [patch("1"), patch("2")]);
         let Written::Changed(written) = written else {
             panic!("{written:?}")
         };
         assert_eq!(written.metadata.generation, Some(2));
+    }
+
+    /// The cache shows the object as it was before our last write, with the status that is right again now.
+    #[tokio::test]
+    async fn a_status_is_compared_with_what_was_written_last_and_not_with_an_older_cache() {
+        let with = |version: &str, status: &str| {
+            let mut object = template(version, 1);
+            object["status"] = json!({"observedGeneration": status.parse::<i64>().unwrap()});
+            object
+        };
+        let server = ConflictOnce::new(with("2", "7"), with("3", "1"));
+        let api: Api<OpenStackClusterTemplate> = Api::namespaced(server.client(), "n");
+        let cached: OpenStackClusterTemplate = serde_json::from_value(with("1", "1")).unwrap();
+        let build = |_: &OpenStackClusterTemplate| json!({"observedGeneration": 1});
+        let replaced = ReplacedVersions::default();
+        let written = write_status(&replaced, &api, &cached, build).await.unwrap();
+        assert_eq!(written, Written::Unchanged);
+        replaced.add(&cached);
+        let written = write_status(&replaced, &api, &cached, build).await.unwrap();
+        assert!(matches!(written, Written::Changed(_)), "{written:?}");
+        let patches = server.patches.lock().clone();
+        assert_eq!(
+            patches.last().unwrap()["status"],
+            json!({"observedGeneration": 1})
+        );
     }
 
     #[test]

@@ -14,7 +14,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    kubernetes::patch::{Written, write_status},
+    kubernetes::{
+        patch::{Written, write_status},
+        replaced_versions::ReplacedVersions,
+    },
     metrics::Metrics,
     reconcile::{Stores, kubernetes_text},
     status::roll_up::{RolledUp, roll_up},
@@ -163,7 +166,7 @@ impl Writer {
         let Some(known) = &self.known else {
             return Ok(());
         };
-        let written = write_status(&self.api, known, |object| {
+        let written = write_status(&ReplacedVersions::default(), &self.api, known, |object| {
             status(object, sum, &self.namespace, Timestamp::now())
         })
         .await;

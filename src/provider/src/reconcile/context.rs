@@ -10,7 +10,10 @@ use super::{
     health_check::MachineHealthCheck,
     identity::SecretVersions,
 };
-use crate::{kubernetes::events::Events, tracker::Tracker};
+use crate::{
+    kubernetes::{events::Events, replaced_versions::ReplacedVersions},
+    tracker::Tracker,
+};
 use capo_api::{
     v1alpha1::OpenStackServer,
     v1beta2::{OpenStackCluster, OpenStackMachine},
@@ -33,6 +36,8 @@ pub struct SharedContext {
     pub events: Events,
     /// The objects as last read.
     pub stores: Stores,
+    /// The versions of objects that `stores` may still show although this process has replaced them.
+    pub replaced: ReplacedVersions,
     /// Metrics.
     pub observer: Arc<dyn PassObserver>,
 }

@@ -13,6 +13,7 @@ use super::Outcome;
 use crate::kubernetes::{
     conditions::{Conditions, kind::READY},
     patch::write_status,
+    replaced_versions::ReplacedVersions,
 };
 use capo_core::{ConditionState, FailureClass, ObjectName, Reason};
 
@@ -40,7 +41,12 @@ where
         let Some(object) = api.get_opt(&name.name).await? else {
             return Ok(());
         };
-        write_status(&api, &object, |object| status(object, Timestamp::now())).await?;
+        // The object was read from the API server, so no cache is behind.
+        let replaced = ReplacedVersions::default();
+        write_status(&replaced, &api, &object, |object| {
+            status(object, Timestamp::now())
+        })
+        .await?;
         Ok::<_, kube::Error>(())
     };
     if let Err(error) = shown.await {

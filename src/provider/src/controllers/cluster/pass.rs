@@ -321,7 +321,7 @@ impl<'a> Pass<'a> {
         let api = self.context.api::<OpenStackCluster>(&self.name.namespace);
         let (report, now) = (&self.report, Timestamp::now());
         let build = |object: &OpenStackCluster| report.status(object, now);
-        match patch::write_status(&api, &self.object, build).await {
+        match patch::write_status(&self.context.replaced, &api, &self.object, build).await {
             Ok(Written::Changed(written)) => {
                 report::publish_problems(&self.context.events, &self.reference(), &self.report);
                 self.object = *written;

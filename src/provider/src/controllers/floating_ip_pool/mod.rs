@@ -95,7 +95,7 @@ impl Pass<'_> {
         let now = Timestamp::now();
         let api = self.context.api(&self.name.namespace);
         let build = |fresh: &OpenStackFloatingIPPool| report::status(fresh, &report, &outcome, now);
-        match write_status(&api, &self.object, build).await {
+        match write_status(&self.context.replaced, &api, &self.object, build).await {
             Ok(_) => outcome,
             Err(error) => Outcome::status_not_written(&error),
         }

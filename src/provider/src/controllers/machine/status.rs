@@ -182,7 +182,7 @@ impl Pass<'_> {
         let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
         let now = Timestamp::now();
         let held_back = AtomicBool::new(false);
-        let written = write_status(&api, &self.object, |fresh| {
+        let written = write_status(&self.context.replaced, &api, &self.object, |fresh| {
             let provisioned = report.provisioned && self.may_be_provisioned(fresh);
             held_back.store(report.provisioned && !provisioned, Ordering::Relaxed);
             let report = Report {

@@ -65,7 +65,11 @@ async fn one_pass(object: &OpenStackMachineTemplate, context: &Context) -> Outco
     };
     let now = Timestamp::now();
     let api = context.api(&namespace);
-    match write_status(&api, object, |fresh| report::status(fresh, &report, now)).await {
+    match write_status(&context.replaced, &api, object, |fresh| {
+        report::status(fresh, &report, now)
+    })
+    .await
+    {
         Ok(_) => outcome,
         Err(error) => Outcome::status_not_written(&error),
     }

@@ -268,7 +268,7 @@ impl Pass<'_> {
             floating: &self.floating,
             ports: self.ports.as_ref(),
         };
-        let written = write_status(&api, &self.object, |fresh| {
+        let written = write_status(&self.context.replaced, &api, &self.object, |fresh| {
             report::status(fresh, &report, now)
         })
         .await;
