@@ -14,6 +14,10 @@ use crate::model::{
 };
 
 /// One control-plane machine.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) want: DesiredMachine,

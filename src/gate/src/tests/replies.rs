@@ -330,11 +330,11 @@ fn five_answers_for_each_other_member_in_rotation_are_enough() {
 
 /// What is left of the first machine's proof after one more turn in this stage, with the answers of a proof that began at one age
 /// and was complete at another.
-fn kept_after(stage: Stage, began: Duration, proven: Option<Duration>) -> (Option<bool>, bool) {
+fn kept_after(at: Stage, began: Duration, proven: Option<Duration>) -> (Option<bool>, bool) {
     let (mut state, now) = state();
     let needed = state.settings.proof_answers;
     let first = machine(&mut state, 1);
-    first.stage = stage;
+    first.stage = at;
     first.required = Some(vec![true, false]);
     first.proven = proven.map(|age| ago(&now, age));
     let required = vec![true, false];
