@@ -48,7 +48,7 @@ async fn the_reason_of_a_hold_is_on_the_screen() {
     };
     // Without options, the machine's line shows what the machine waits for.
     let plain = rollout
-        .until_some("clusterctl describe tells of the hold", async || {
+        .until_some("clusterctl describe shows the hold", async || {
             let text = describe(&[]);
             text.contains("PENDING_CREATE").then_some(text)
         })

@@ -23,7 +23,7 @@ async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says
     second["metadata"] = json!({"name": "c1-again", "namespace": stage.namespace,
         "ownerReferences": first["metadata"]["ownerReferences"], "labels": first["metadata"]["labels"]});
     second.as_object_mut().unwrap().remove("status");
-    // The older object is told by its creation time, which is in whole seconds.
+    // The creation time shows which object is older. It is in whole seconds.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let before = stage.cloud.control().last_call();
     apply(&stage.admin, &[second]).await.unwrap();

@@ -195,7 +195,7 @@ async fn state_of_our_objects_as_cluster_api_users_query_it() {
     }
 
     // Argo CD on the same objects.
-    until("Argo CD tells of the hold", async || {
+    until("Argo CD shows the hold", async || {
         let held = object(&stage, "OpenStackMachine", "state-cp").await;
         let (status, message) = verdict(&held);
         assert_eq!(status, "Progressing", "{message}");

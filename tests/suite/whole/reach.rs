@@ -175,7 +175,7 @@ async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
         .create_cluster("b-c", open_stack_cluster("b-c", "a", None))
         .await;
     first.until_provisioned("OpenStackCluster", "b-c").await;
-    // The older cluster is told by its creation time, which is in whole seconds.
+    // The creation time shows which cluster is older. It is in whole seconds.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let mark = stage.cloud.control().last_call();
     second

@@ -184,7 +184,7 @@ fn needed(state: &State, proof: &Proof, (index, port): (usize, &PortProof)) -> u
     answers.saturating_mul(times)
 }
 
-/// Whether the requests without the machine's members were answered, but so long ago that they have to be made again.
+/// Whether API servers answered the requests without the machine's members so long ago that the gate has to repeat these requests.
 fn is_old(machine: &Machine, now: &Now) -> bool {
     let answered = machine.proven;
     answered.is_some_and(|answered| now.since(answered) >= PROOF_AGE)

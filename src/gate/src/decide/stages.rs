@@ -82,7 +82,7 @@ pub(crate) fn carry_release(
     };
     for (name, machine) in &mut state.machines {
         if chosen.as_ref() != Some(name) {
-            // Nothing watches whether others serve in its place, so this starts anew.
+            // The gate does not watch whether others serve in this machine's place, so their time begins again.
             machine.others_since = None;
         }
     }

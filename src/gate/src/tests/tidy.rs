@@ -36,7 +36,7 @@ const WARNED: u32 = 3;
 const SLOW: u32 = 2;
 /// In ticks. If no proof is possible, other machines must serve for 90 s.
 const UNPROVEN: u32 = 5;
-/// In ticks. Requests that were answered 30 s ago are made again.
+/// In ticks. The gate repeats requests through the endpoint 30 s after they were answered.
 const RENEWED: u32 = 2;
 /// In ticks. ONLINE counts after one tick, which is the monitor's span and longer than the pause between probes.
 const ONLINE: u32 = 1;

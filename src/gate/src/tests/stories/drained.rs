@@ -64,9 +64,8 @@ fn a_drained_member_carries_the_mark_of_its_release() {
     assert_eq!(world.nodes[&machine_name(2)].want.deletion, Deletion::No);
 }
 
-/// Nova does not answer, so it is unknown whether the other machine's server runs. Its health monitor shows that it does not serve.
-#[test]
-fn a_member_that_an_earlier_process_drained_comes_back_while_nova_is_down_and_no_other_serves() {
+/// The first of two machines has just been drained, and keeps its connections for an hour.
+fn draining_for_an_hour() -> World {
     let mut world = World::new(&[6443], SECOND);
     world.settings.drain_grace = seconds(3_600);
     world.restart();
@@ -77,6 +76,13 @@ fn a_member_that_an_earlier_process_drained_comes_back_while_nova_is_down_and_no
     while world.tally.drains == 0 {
         world.run(SECOND / 10);
     }
+    world
+}
+
+/// Nova does not answer, so it is unknown whether the other machine's server runs. Its health monitor shows that it does not serve.
+#[test]
+fn a_member_that_an_earlier_process_drained_comes_back_while_nova_is_down_and_no_other_serves() {
+    let mut world = draining_for_an_hour();
     world.run(seconds(10));
     world.nova = false;
     world.fall(address(2));
@@ -90,16 +96,7 @@ fn a_member_that_an_earlier_process_drained_comes_back_while_nova_is_down_and_no
 /// Nothing shows that the other machine does not serve.
 #[test]
 fn a_member_that_an_earlier_process_drained_comes_back_if_it_stays_unknown_whether_others_serve() {
-    let mut world = World::new(&[6443], SECOND);
-    world.settings.drain_grace = seconds(3_600);
-    world.restart();
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(seconds(400));
-    world.delete(&machine_name(1));
-    while world.tally.drains == 0 {
-        world.run(SECOND / 10);
-    }
+    let mut world = draining_for_an_hour();
     world.nova = false;
     world.restart();
     world.run(seconds(100));
