@@ -11,6 +11,7 @@ use crate::{
         machine::{Machine, Stage},
         member::{JOINING, LEAVING, Member},
         octavia::Change,
+        port::Port,
         proof::Reach,
         state::State,
     },
@@ -179,8 +180,8 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
     })
 }
 
-/// Whether another machine for which `counts` holds has an ACTIVE member on the port that was neither disabled nor drained
-/// when it was read.
+/// Whether another machine for which `counts` holds has a member in the data path of the port that was neither disabled nor
+/// drained when it was read.
 fn others_enabled(
     state: &State,
     place: MemberPlace<'_>,
@@ -192,7 +193,7 @@ fn others_enabled(
         let member = slot.and_then(|slot| place.port.members.get(slot.at_address()?));
         let Some(member) = member.filter(|member| {
             name != place.name
-                && member.provisioning == ProvisioningStatus::Active
+                && is_in_data_path(place.port, member)
                 && member.admin_up() != Some(false)
                 && member.weight() != Some(0)
                 && counts(machine, member)
@@ -205,6 +206,17 @@ fn others_enabled(
         found = InService::Unread;
     }
     found
+}
+
+/// Whether the data path has the member: its last change succeeded, or the change failed and the monitor finds that it serves.
+fn is_in_data_path(port: &Port, member: &Member) -> bool {
+    let is_found_up =
+        || State::monitor_is_usable(port) && member.operating == OperatingStatus::Online;
+    match member.provisioning {
+        ProvisioningStatus::Active => true,
+        ProvisioningStatus::Error => is_found_up(),
+        _ => false,
+    }
 }
 
 fn without(tags: &[String], tag: &str) -> Vec<String> {

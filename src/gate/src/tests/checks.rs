@@ -19,7 +19,9 @@ use crate::{
         world::{CONNECTION_GRACE, NAME, World},
     },
 };
-use capo_core::{GateMode, GateOverride, GateState, ObjectName, ProvisioningStatus};
+use capo_core::{
+    GateMode, GateOverride, GateState, ObjectName, OperatingStatus, ProvisioningStatus,
+};
 
 impl World {
     pub(crate) fn owner(&self, member: &ModelMember) -> Option<(&ObjectName, &Node)> {
@@ -161,11 +163,17 @@ impl World {
 
     /// A member may be created disabled only while another member of the port serves.
     fn check_joining(&self, port: u16) {
+        let is_shown_online = |member: &ModelMember| {
+            let mut read = self.state.ports.iter().flat_map(|port| port.members.iter());
+            read.any(|read| read.id == member.id && read.operating == OperatingStatus::Online)
+        };
         let in_service = self.snapshot.iter().any(|member| {
-            member.port == port
-                && member.provisioning == ProvisioningStatus::Active
-                && member.admin_up
-                && member.weight > 0
+            let is_applied = match member.provisioning {
+                ProvisioningStatus::Active => true,
+                ProvisioningStatus::Error => is_shown_online(member),
+                _ => false,
+            };
+            member.port == port && is_applied && member.admin_up && member.weight > 0
         });
         if !in_service {
             self.fail("a member joins admin-down though none is in service");

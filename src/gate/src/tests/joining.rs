@@ -40,14 +40,28 @@ fn a_member_that_joined_is_enabled_when_its_api_server_is_up_or_no_other_one_get
         tags: Some(vec!["t".to_owned()]),
     };
     assert_eq!(enabled(|_, _| ()), Done::Nothing);
-    let yes: [fn(&mut State, &Now); 11] = [
+    let in_error =
+        |state: &mut State, _: &Now| member(state, 2, 0).provisioning = ProvisioningStatus::Error;
+    // Octavia has failed to change the member of the other machine, and the monitor finds that it still serves.
+    assert_eq!(enabled(in_error), Done::Nothing);
+    let yes: [fn(&mut State, &Now); 13] = [
         |state, now| machine(state, 1).want.api_server_pod = Health::Good(now.instant),
         |state, _| state.settings.mode = GateMode::Observe,
         |state, _| machine(state, 2).want.api_server_pod = Health::Bad,
         |state, _| machine(state, 2).want.deletion = UNHOOKED,
         |state, _| machine(state, 2).want.server.state = ServerState::Shutoff,
         |state, _| machine(state, 2).want.server.state = ServerState::Absent,
-        |state, _| member(state, 2, 0).provisioning = ProvisioningStatus::Error,
+        |state, _| {
+            let other = member(state, 2, 0);
+            other.provisioning = ProvisioningStatus::Error;
+            other.operating = OperatingStatus::Offline;
+        },
+        // Without a monitor nothing shows whether the data path has the member.
+        |state, _| {
+            member(state, 2, 0).provisioning = ProvisioningStatus::Error;
+            state.ports[0].monitor = None;
+        },
+        |state, _| member(state, 2, 0).provisioning = ProvisioningStatus::PendingDelete,
         |state, _| member(state, 2, 0).operating = OperatingStatus::Error,
         |state, _| weigh(state, 2, 0, 1, false),
         |state, _| weigh(state, 2, 0, 0, true),

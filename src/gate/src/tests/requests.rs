@@ -21,7 +21,7 @@ use crate::{
         world::{address, machine_name},
     },
 };
-use capo_core::{ObjectName, ProvisioningStatus, ids::MemberId};
+use capo_core::{ObjectName, OperatingStatus, ProvisioningStatus, ids::MemberId};
 
 /// The requests that are sent while the first machine is being released.
 fn sent(change: impl FnOnce(&mut State, &Now)) -> (Vec<(u64, EndpointRequest)>, State, Now) {
@@ -202,7 +202,7 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
     assert_eq!(all(is_not_known_to_be_up), disabled);
     let and_no_other_one_serves = |state: &mut State| {
         is_not_known_to_be_up(state);
-        member(state, 2, 0).provisioning = ProvisioningStatus::Error;
+        member(state, 2, 0).operating = OperatingStatus::Error;
     };
     assert_eq!(all(and_no_other_one_serves), stays);
     // A member that is to be replaced is deleted first.
