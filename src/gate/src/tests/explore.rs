@@ -353,7 +353,7 @@ fn go_through(monitors: bool, faults: u8, acts: u8, most: usize) -> Count {
 const TWO_ACTS_AND_A_FAULT: usize = 100_000;
 
 /// Whether the environment variable `CAPO_RS_DEEP` asks for larger budgets.
-fn is_deep() -> bool {
+pub(crate) fn is_deep() -> bool {
     std::env::var_os("CAPO_RS_DEEP").is_some()
 }
 

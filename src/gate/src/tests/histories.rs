@@ -156,6 +156,8 @@ struct Setting {
     /// How many milliseconds Octavia's operations take.
     operation: u64,
     monitors: bool,
+    /// The number of machines that serve when the history begins.
+    machines: u8,
 }
 
 impl Setting {
@@ -165,6 +167,7 @@ impl Setting {
             ports,
             operation,
             monitors,
+            machines: 1,
         }
     }
 }
@@ -175,12 +178,14 @@ fn setting() -> impl Strategy<Value = Setting> {
         prop_oneof![Just(vec![6443_u16]), Just(vec![6443_u16, 8132])],
         100_u64..8_000,
         prop::bool::weighted(0.8),
+        1_u8..=3,
     )
-        .prop_map(|(provider, ports, operation, monitors)| Setting {
+        .prop_map(|(provider, ports, operation, monitors, machines)| Setting {
             provider,
             ports,
             operation,
             monitors,
+            machines,
         })
 }
 
@@ -196,7 +201,9 @@ fn live(setting: &Setting, acts: &[Act], noting: bool) -> Tally {
     world.model.ovn = setting.provider == "ovn";
     world.desired.provider = setting.provider.to_owned();
     world.hand_over_load_balancer();
-    world.add_serving(1);
+    for index in 1..=setting.machines {
+        world.add_serving(index);
+    }
     world.run(Duration::from_secs(120));
     for act in acts {
         play(&mut world, act.clone());
@@ -245,12 +252,15 @@ fn histories_reach_what_they_are_to_check() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut sum = Tally::default();
-    for round in 0..240 {
+    for round in 0..60_u8 {
         let acts = prop::collection::vec(act(), 20..40)
             .new_tree(&mut runner)
             .map(|tree| tree.current())
             .unwrap_or_default();
-        let setting = Setting::amphora(vec![6443], 1_000, round % 4 != 0);
+        let setting = Setting {
+            machines: round % 3 + 1,
+            ..Setting::amphora(vec![6443], 1_000, round % 4 != 0)
+        };
         let tally = history(&setting, &acts);
         sum.holds += tally.holds;
         sum.releases += tally.releases;
