@@ -40,6 +40,7 @@ mod repairs;
 mod replies;
 mod reports;
 mod requests;
+mod restores;
 mod rules;
 mod schedule;
 mod sentences;

@@ -18,6 +18,14 @@ use capo_core::{OperatingStatus, ProvisioningStatus};
 /// The smallest step of time in these tests.
 pub(crate) const STEP: Duration = Duration::from_millis(1);
 
+/// The deletion of a machine that our hook holds.
+pub(crate) const AT_HOOK: Deletion = Deletion::AtHook {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
+/// The deletion of a machine whose hook capo-rs has removed.
+pub(crate) const AFTER_HOOK: Deletion = Deletion::AfterHook {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
 /// The deletion of a machine without our hook.
 pub(crate) const UNHOOKED: Deletion = Deletion::Unhooked {
     since: jiff::Timestamp::UNIX_EPOCH,
