@@ -108,6 +108,7 @@ edit-loop: ## How long the gate's tests after a change of one line take, and `ma
 lint: ## Format and clippy, with warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --package capo-rs --test rollout --test takeover --test openstack -- --deny warnings
 
 deny: $(CARGO_DENY) ## Licences, banned crates, sources and advisories of the dependencies (.ci/advisories)
 	$(CARGO_DENY) --locked check bans licenses sources
