@@ -60,14 +60,14 @@ takeovers-short:
 alerts: programs ## A real Prometheus, every board and alert over a rollout in trouble
 	$(CARGO) test --locked --test suite metrics::rollout::a_real
 
-deep: ## Figures, fleets and a jobboard at full length, a million conversions, 200,000 histories, interleavings of a small model
+deep: ## Figures, fleets and a jobboard at full length, a million conversions, 100,000 histories, interleavings of a small model
 	CAPO_RS_OUTAGE_SECONDS=120 $(CARGO) test --locked --test suite figures::
 	CAPO_RS_SHIPPED_LEASE=1 $(CARGO) test --locked --test suite whole::restarts::a_frozen_leader
 	CAPO_RS_DEEP=1 $(CARGO) test --locked --test suite -- --test-threads=3 --nocapture load_balancers_whose_calls_wait an_operation_that_another_worker_resumes
 	PROPTEST_CASES=1000000 $(CARGO) test --locked --release --test round_trip
 	PROPTEST_CASES=100000 $(CARGO) test --locked --release -p capo-rs --lib webhooks::
 	FUZZ_SECONDS=20 $(CARGO) test --locked --test fuzz
-	CAPO_RS_DEEP=1 PROPTEST_CASES=200000 $(CARGO) test --locked --release -p capo-gate --lib -- --nocapture
+	CAPO_RS_DEEP=1 PROPTEST_CASES=100000 $(CARGO) test --locked --release -p capo-gate --lib -- --nocapture
 
 mutants: $(CARGO_MUTANTS) ## Break the gate in every small way: a test must notice (docs/deep.md)
 	$(CARGO_MUTANTS) mutants --package capo-gate --output target
