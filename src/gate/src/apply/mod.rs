@@ -289,7 +289,7 @@ fn answered(
             }
             match answer {
                 Ok(written) => {
-                    // No gate waits until a member is enabled.
+                    // No admission waits until a member is enabled.
                     let is_patient = matches!(
                         &write,
                         Write::Member {
@@ -297,9 +297,10 @@ fn answered(
                             ..
                         }
                     );
+                    // Octavia begins the operation before it answers.
                     state.reads.ladder = Some(Ladder {
                         is_patient,
-                        ..Ladder::from(began.instant)
+                        ..Ladder::from(now.instant)
                     });
                     accepted(state, &write, call.sets, began.instant, now, written);
                 }

@@ -160,7 +160,8 @@ pub(crate) struct Reads {
 pub(crate) struct Ladder {
     pub(crate) start: Instant,
     pub(crate) reads: usize,
-    /// No gate waits for what is settling, so the gaps are wide already after the first read.
+    /// A member is being enabled, for which no admission waits. The gaps are wide already after the first read, unless a
+    /// machine waits for its release.
     pub(crate) is_patient: bool,
 }
 

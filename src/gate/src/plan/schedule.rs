@@ -100,7 +100,13 @@ pub(crate) fn gap(state: &State) -> Duration {
             .map_or(ladder.start, |tried| tried.max(ladder.start));
         let elapsed = base.saturating_duration_since(ladder.start);
         let creating = state.balancer.provisioning == Some(ProvisioningStatus::PendingCreate);
-        let reads = if ladder.is_patient && ladder.reads > 0 {
+        let any_waits = || {
+            state
+                .machines
+                .values()
+                .any(|machine| machine.waiting_since.is_some())
+        };
+        let reads = if ladder.is_patient && ladder.reads > 0 && !any_waits() {
             schedule.first.len()
         } else {
             ladder.reads

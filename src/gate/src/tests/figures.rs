@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     model::desired::Deletion,
-    tests::world::{World, address},
+    tests::world::{World, address, machine_name},
 };
 
 fn settled(ports: &[u16], operation: Duration, machines: u8) -> World {
@@ -186,4 +186,26 @@ fn releasing_one_machine_of_an_idle_cluster_takes_at_most_8_calls_and_8_s() {
     let took = world.now - begun;
     assert!(world.tally.calls <= 8, "{} calls", world.tally.calls);
     assert!(took <= Duration::from_secs(8), "{took:?}");
+}
+
+/// `KubeadmControlPlane` deletes the next machine as soon as the API server of the newcomer is up, which is also when the member of
+/// the newcomer is enabled. An operation of Octavia may end just after the read that was to show its end.
+#[test]
+fn a_release_that_begins_while_a_newcomer_is_enabled_takes_at_most_five_seconds() {
+    for (operation, latency) in [(1_000, 20), (1_060, 20), (1_060, 80)] {
+        for wait in [1_000, 2_000, 3_000] {
+            let mut world = settled(&[6443], Duration::from_millis(operation), 3);
+            world.latency = Duration::from_millis(latency);
+            world.add(4, false, Deletion::No);
+            world.run(Duration::from_secs(60));
+            world.boot(address(4));
+            // Its API server is probed once a second.
+            world.run(Duration::from_millis(1_000 + wait));
+            world.delete(&machine_name(1));
+            world.run(Duration::from_secs(5));
+            let node = world.nodes.get(&machine_name(1));
+            let case = format!("operation {operation} ms, latency {latency} ms, wait {wait} ms");
+            assert!(node.is_some_and(|node| node.gone), "{case}");
+        }
+    }
 }

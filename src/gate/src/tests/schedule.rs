@@ -194,9 +194,14 @@ fn while_something_settles_reads_follow_the_ladder() {
         });
     };
     assert_eq!(settling(second).0, Some(Duration::from_millis(1_650)));
-    // No gate waits until an enabling is applied, so its second read is late.
-    for (reads, gap) in [(0, Duration::from_millis(1_050)), (1, SECOND * 5)] {
+    // No admission waits until an enabling is applied, so its second read is late unless a machine waits for its release.
+    for (reads, waits, gap) in [
+        (0, false, Duration::from_millis(1_050)),
+        (1, false, SECOND * 5),
+        (1, true, Duration::from_millis(1_650)),
+    ] {
         let (patient, _) = due(|state, now| {
+            machine(state, 2).waiting_since = waits.then(|| now.stamp());
             state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
             state.reads.ladder = Some(Ladder {
                 reads,
@@ -204,7 +209,7 @@ fn while_something_settles_reads_follow_the_ladder() {
                 ..Ladder::from(now.instant)
             });
         });
-        assert_eq!(patient, Some(gap), "{reads}");
+        assert_eq!(patient, Some(gap), "{reads} {waits}");
     }
     // What a gate waits for is read within two seconds, but not in a hot loop.
     let wanted = |state: &mut State, now: &Now| {
