@@ -4,6 +4,7 @@ use std::{
     fs,
     path::PathBuf,
     process::{Command, ExitCode},
+    sync::LazyLock,
 };
 
 use serde::{Deserialize, Serialize};
@@ -36,13 +37,17 @@ pub fn folder() -> PathBuf {
     repository("target/figures")
 }
 
-/// The git id of the folder `src` as it is now; empty if this folder is not a git checkout.
-pub fn source() -> String {
-    let output = Command::new(repository(".ci/sources")).output();
-    output.map_or_else(
-        |_| String::new(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
+/// The git id of the folder `src` as it was when this process asked for the first time; empty if this folder is not a git
+/// checkout.
+pub fn source() -> &'static str {
+    static SOURCE: LazyLock<String> = LazyLock::new(|| {
+        let output = Command::new(repository(".ci/sources")).output();
+        output.map_or_else(
+            |_| String::new(),
+            |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        )
+    });
+    &SOURCE
 }
 
 /// Runs a benchmark, which returns whether it kept what is promised. `cargo test --benches` and `cargo bench -- --list` also
@@ -73,7 +78,7 @@ pub fn record(name: &str, command: &str, figures: &[(&str, &str, f64, f64)]) {
         .collect();
     let figures = Figures {
         command: command.to_owned(),
-        source: source(),
+        source: source().to_owned(),
         figures,
     };
     fs::create_dir_all(folder()).unwrap();

@@ -113,6 +113,8 @@ pub struct Rollout {
 impl Rollout {
     /// Starts everything and creates the cluster. It does not wait for machines.
     pub async fn start(options: RolloutOptions) -> Self {
+        // The figures are those of the sources at the start, although somebody may edit them while the scenarios run.
+        crate::figures::source();
         let management = ManagementCluster::shared().await;
         let client = management.kubernetes.admin().await.unwrap();
         let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
