@@ -373,3 +373,28 @@ fn answers_without_the_members_are_asked_for_again_after_30_s() {
         assert_eq!(found, expected, "{stage:?} {began:?} {proven:?}");
     }
 }
+
+#[test]
+fn a_drain_is_contradicted_if_every_request_was_answered_and_some_by_the_leaving_machine() {
+    let (_, now) = state();
+    for (contradicted, failures, expected) in [
+        (vec![false, false], [0, 0], false),
+        (vec![false, true], [0, 0], true),
+        (vec![true, false], [0, 1], false),
+        (vec![true, false], [1, 0], false),
+        (vec![false, false], [0, 1], false),
+    ] {
+        let mut proof = Proof::new(
+            machine_name(1),
+            Round::Drained,
+            now.instant,
+            vec![true, true],
+        );
+        for (index, port) in proof.ports.iter_mut().enumerate() {
+            port.is_contradicted = contradicted[index];
+            port.failures = failures[index];
+        }
+        let case = format!("{contradicted:?} {failures:?}");
+        assert_eq!(proof::is_contradicted(&proof), expected, "{case}");
+    }
+}
