@@ -210,11 +210,11 @@ fn others_enabled(
 
 /// Whether the data path has the member: its last change succeeded, or the change failed and the monitor finds that it serves.
 fn is_in_data_path(port: &Port, member: &Member) -> bool {
-    let is_found_up =
-        || State::monitor_is_usable(port) && member.operating == OperatingStatus::Online;
     match member.provisioning {
         ProvisioningStatus::Active => true,
-        ProvisioningStatus::Error => is_found_up(),
+        ProvisioningStatus::Error => {
+            State::monitor_is_usable(port) && member.operating == OperatingStatus::Online
+        }
         _ => false,
     }
 }

@@ -124,7 +124,7 @@ pub(crate) fn gap(state: &State) -> Duration {
     }
 }
 
-/// The gap after `reads` reads, if the last of them was made `elapsed` after the operation was sent.
+/// The gap after `reads` reads, if the last of them was made `elapsed` after Octavia accepted the operation.
 pub(crate) fn ladder_gap(
     schedule: &Schedule,
     provider: Provider,

@@ -113,7 +113,7 @@ pub struct Rollout {
 impl Rollout {
     /// Starts everything and creates the cluster. It does not wait for machines.
     pub async fn start(options: RolloutOptions) -> Self {
-        // The figures are those of the sources at the start, although somebody may edit them while the scenarios run.
+        // Somebody may edit the sources while the scenarios run, so this process reads their git id at the start.
         crate::figures::source();
         let management = ManagementCluster::shared().await;
         let client = management.kubernetes.admin().await.unwrap();
