@@ -32,7 +32,7 @@ pub use model::{
     desired, effect, event,
     findings::{self, Publication},
     floating_ip,
-    member::{JOINING, LEAVING},
+    member::{JOINING, LEAVING, before_release},
     metric_event::{GateObserver, MetricEvent, OperationOutcome, Unobserved},
     octavia,
     part::{PartId, PartKind},

@@ -74,6 +74,18 @@ pub(crate) struct MemberDetail {
     pub(crate) tags: Vec<String>,
 }
 
+impl MemberDetail {
+    /// The tags that the member gets together with weight 0, or as it is disabled.
+    pub(crate) fn tags_of_release(&self) -> Vec<String> {
+        let (_, mut tags) = before_release(&self.tags);
+        tags.push(LEAVING.to_owned());
+        if self.weight > 1 {
+            tags.push(format!("{WEIGHT_BEFORE}{}", self.weight));
+        }
+        tags
+    }
+}
+
 impl From<octavia::Member> for MemberDetail {
     fn from(member: octavia::Member) -> Self {
         Self {
@@ -140,6 +152,26 @@ pub enum Class {
 
 /// Octavia tag of a member that gets no new connections because its machine is being released.
 pub const LEAVING: &str = "capo-rs-leaving";
+
+/// Beginning of the Octavia tag that keeps the weight which a leaving member had, in decimal. A member without it had weight 1.
+const WEIGHT_BEFORE: &str = "capo-rs-weight-";
+
+/// The highest weight that Octavia accepts.
+const MAX_WEIGHT: u32 = 256;
+
+/// The weight that a leaving member had, and its tags without those of its release.
+pub fn before_release(tags: &[String]) -> (u32, Vec<String>) {
+    let mut before = 1;
+    let kept = tags.iter().filter(|tag| {
+        let Some(weight) = tag.strip_prefix(WEIGHT_BEFORE) else {
+            return *tag != LEAVING;
+        };
+        before = weight.parse().unwrap_or(1).clamp(1, MAX_WEIGHT);
+        false
+    });
+    let kept = kept.cloned().collect();
+    (before, kept)
+}
 
 /// Octavia tag of a member that is disabled until its API server is up.
 pub const JOINING: &str = "capo-rs-joining";

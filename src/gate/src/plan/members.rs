@@ -9,7 +9,7 @@ use crate::{
         desired::{Deletion, DesiredLoadBalancer, Health, ServerState},
         evidence::Others,
         machine::{Machine, Stage},
-        member::{JOINING, LEAVING, Member},
+        member::{JOINING, Member, before_release},
         octavia::Change,
         port::Port,
         proof::Reach,
@@ -72,10 +72,11 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         }
         let detail = member.detail.as_ref()?;
         let by_weight = detail.weight == 0;
+        let (weight, tags) = before_release(&detail.tags);
         let restored = MemberUpdate {
-            weight: by_weight.then_some(1),
+            weight: by_weight.then_some(weight),
             admin_state_up: (!by_weight).then_some(true),
-            tags: Some(without(&detail.tags, LEAVING)),
+            tags: Some(tags),
             ..MemberUpdate::default()
         };
         Some(place.write(Operation::Restore, update(pool, member, restored)))
@@ -117,7 +118,7 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
         let detail = member.detail.as_ref();
         let enabled = MemberUpdate {
             admin_state_up: Some(true),
-            tags: detail.map(|detail| without(&detail.tags, JOINING)),
+            tags: detail.map(|detail| without_joining(&detail.tags)),
             ..MemberUpdate::default()
         };
         Some(place.write(Operation::Enable, update(pool, member, enabled)))
@@ -219,8 +220,9 @@ fn is_in_data_path(port: &Port, member: &Member) -> bool {
     }
 }
 
-fn without(tags: &[String], tag: &str) -> Vec<String> {
-    tags.iter().filter(|kept| *kept != tag).cloned().collect()
+fn without_joining(tags: &[String]) -> Vec<String> {
+    let kept = tags.iter().filter(|tag| *tag != JOINING);
+    kept.cloned().collect()
 }
 
 /// Drains and deletes the members of machines that leave.
@@ -263,13 +265,11 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                     return None;
                 }
                 return on_fresh(state, now, || {
-                    let mut marked = without(&member.detail.as_ref()?.tags, LEAVING);
-                    marked.push(LEAVING.to_owned());
                     let by_weight = state.provider.drains();
                     let drained = MemberUpdate {
                         weight: by_weight.then_some(0),
                         admin_state_up: (!by_weight).then_some(false),
-                        tags: Some(marked),
+                        tags: Some(member.detail.as_ref()?.tags_of_release()),
                         ..MemberUpdate::default()
                     };
                     Some(place.write(Operation::Drain, update(pool, member, drained)))

@@ -134,6 +134,23 @@ fn a_member_of_amphora_is_drained_by_its_weight_and_of_another_provider_by_its_a
         detail.tags = vec![LEAVING.to_owned()];
     });
     assert!(matches!(marked, Done::Put { tags: Some(tags), .. } if tags == [LEAVING]));
+    // The weight that an operator gave the member is kept for the case that the release is called off. A tag of an earlier
+    // release goes.
+    let weighted = |provider| {
+        removed(Stage::Draining, |state, _| {
+            state.provider = provider;
+            weigh(state, 1, 0, 256, true);
+            let detail = member(state, 1, 0).detail.as_mut().unwrap();
+            detail.tags.push("capo-rs-weight-7".to_owned());
+        })
+    };
+    for provider in [Provider::Amphora, Provider::Ovn] {
+        let tags = ["t", LEAVING, "capo-rs-weight-256"].map(str::to_owned);
+        let Done::Put { tags: written, .. } = weighted(provider) else {
+            panic!("nothing was written");
+        };
+        assert_eq!(written, Some(tags.to_vec()), "{provider:?}");
+    }
     // Without the list it is unknown which other tags the member has.
     let unread = removed(Stage::Draining, |state, _| {
         to_all(state, |state, port| member(state, 1, port).detail = None);

@@ -56,6 +56,16 @@ fn what_was_drained_is_restored_and_nothing_else() {
     assert_eq!(restored(|_, _| ()), weighted());
     let leaving = restored(|state, _| to_all(state, |state, port| drain(state, 1, port, false)));
     assert_eq!(leaving, back(None, Some(true), Some(vec!["t".to_owned()])));
+    // The weight from before the release. What another client wrote there, and Octavia would refuse, becomes 1 or 256.
+    for (tag, weight) in [("5", 5), ("256", 256), ("0", 1), ("257", 256), ("x", 1)] {
+        let had = restored(|state, _| {
+            to_all(state, |state, port| {
+                let detail = member(state, 1, port).detail.as_mut().unwrap();
+                detail.tags.push(format!("capo-rs-weight-{tag}"));
+            });
+        });
+        assert_eq!(had, back(Some(weight), None, Some(vec!["t".to_owned()])));
+    }
     let unmark = |state: &mut State, port: usize| {
         let detail = member(state, 1, port).detail.as_mut().unwrap();
         detail.tags.retain(|tag| tag != LEAVING);

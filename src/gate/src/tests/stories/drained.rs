@@ -64,7 +64,8 @@ fn a_drained_member_carries_the_mark_of_its_release() {
     assert_eq!(world.nodes[&machine_name(2)].want.deletion, Deletion::No);
 }
 
-/// The first of two machines has just been drained, and keeps its connections for an hour.
+/// The first of two machines, whose member an operator gave the weight 5, has just been drained, and keeps its connections for
+/// an hour.
 fn draining_for_an_hour() -> World {
     let mut world = World::new(&[6443], SECOND);
     world.settings.drain_grace = seconds(3_600);
@@ -72,6 +73,11 @@ fn draining_for_an_hour() -> World {
     world.add_serving(1);
     world.add_serving(2);
     world.run(seconds(400));
+    for member in world.model.members_mut() {
+        if member.address == address(1) {
+            (member.weight, member.applied) = (5, (5, true));
+        }
+    }
     world.delete(&machine_name(1));
     while world.tally.drains == 0 {
         world.run(SECOND / 10);
@@ -89,7 +95,7 @@ fn a_member_that_an_earlier_process_drained_comes_back_while_nova_is_down_and_no
     world.run(seconds(5));
     world.restart();
     world.run(seconds(90));
-    assert_eq!(drained(&world, 1), Some((1, false)));
+    assert_eq!(drained(&world, 1), Some((5, false)));
     assert!(!gone(&world, 1));
 }
 
@@ -102,6 +108,6 @@ fn a_member_that_an_earlier_process_drained_comes_back_if_it_stays_unknown_wheth
     world.run(seconds(100));
     assert_eq!(drained(&world, 1), Some((0, true)));
     world.run(seconds(60));
-    assert_eq!(drained(&world, 1), Some((1, false)));
+    assert_eq!(drained(&world, 1), Some((5, false)));
     assert!(!gone(&world, 1));
 }

@@ -19,7 +19,7 @@ use capo_core::{
     Priority, ProvisioningStatus,
     ids::{LoadBalancerId, PoolId},
 };
-use capo_gate::{JOINING, LEAVING};
+use capo_gate::{JOINING, LEAVING, before_release};
 use capo_openstack::{
     Cloud, Clouds,
     load_balancer::{LoadBalancerFilter, Member, MemberUpdate},
@@ -158,11 +158,20 @@ async fn enable_members(
 /// Whether capo-rs keeps new connections away from the member, because its API server was not up yet or because of a
 /// release.
 fn is_out_by_us(member: &Member) -> bool {
+    let is_ours = |tag: &String| tag == JOINING || tag == LEAVING;
     (!member.admin_state_up || member.weight == 0) && member.tags.iter().any(is_ours)
 }
 
-fn is_ours(tag: &String) -> bool {
-    tag == JOINING || tag == LEAVING
+/// The change that puts the member back in service.
+fn in_service(member: &Member) -> MemberUpdate {
+    let (weight, tags) = before_release(&member.tags);
+    let kept = tags.into_iter().filter(|tag| tag != JOINING);
+    MemberUpdate {
+        admin_state_up: (!member.admin_state_up).then_some(true),
+        weight: (member.weight == 0).then_some(weight),
+        tags: Some(kept.collect()),
+        ..MemberUpdate::default()
+    }
 }
 
 /// The id of the load balancer from the status, or else from a lookup by its name.
@@ -195,13 +204,7 @@ async fn balancer_of(
 
 /// Enables one member and waits until Octavia has done so.
 async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), MemberError> {
-    let kept = member.tags.iter().filter(|tag| !is_ours(tag));
-    let update = MemberUpdate {
-        admin_state_up: (!member.admin_state_up).then_some(true),
-        weight: (member.weight == 0).then_some(1),
-        tags: Some(kept.cloned().collect()),
-        ..MemberUpdate::default()
-    };
+    let update = in_service(member);
     let deadline = Instant::now() + PATIENCE;
     loop {
         match cloud
@@ -232,7 +235,7 @@ async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), Mem
 
 #[cfg(test)]
 mod tests {
-    use super::{JOINING, LEAVING, Member, is_out_by_us};
+    use super::{JOINING, LEAVING, Member, in_service, is_out_by_us};
 
     #[test]
     fn a_member_is_put_in_service_if_capo_rs_took_it_out_and_not_if_an_operator_did() {
@@ -252,6 +255,27 @@ mod tests {
                 ..Member::default()
             };
             assert_eq!(is_out_by_us(&member), expected, "{member:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_gets_the_weight_back_that_it_had() {
+        let table: [(u32, &[&str], Option<u32>); 4] = [
+            (0, &["t", LEAVING, "capo-rs-weight-5"], Some(5)),
+            (0, &["t", LEAVING], Some(1)),
+            (0, &["t", JOINING, LEAVING, "capo-rs-weight-x"], Some(1)),
+            (3, &["t", LEAVING], None),
+        ];
+        for (weight, tags, expected) in table {
+            let member = Member {
+                weight,
+                admin_state_up: true,
+                tags: tags.iter().map(ToString::to_string).collect(),
+                ..Member::default()
+            };
+            let update = in_service(&member);
+            let kept = update.tags.unwrap_or_default();
+            assert_eq!((update.weight, kept), (expected, vec!["t".to_owned()]));
         }
     }
 }
