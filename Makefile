@@ -28,7 +28,7 @@ RUST_ONLY := --test documents --test statuses --test wire --test round_trip --te
 ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo release check test rollouts-short takeovers-short alerts deep mutants rollout oldest quickstart takeover test-openstack bench edit-loop lint deny crds documents figures docs image-check programs
+.PHONY: help demo release check lint-and-test test rollouts-short takeovers-short alerts deep mutants rollout oldest quickstart takeover test-openstack bench edit-loop lint crates deny crds documents figures docs image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,10 +40,13 @@ demo: ## Show a rollout that waits for its load balancer (KEEP=1 leaves all runn
 	@$(CARGO) build $$([ -t 2 ] || echo --quiet) --locked --example demo
 	@KEEP=$(KEEP) KILLS=$(KILLS) SEED=$(SEED) $(CARGO) run --quiet --locked --example demo
 
-check: lint ## Format, clippy, dependencies with advisories, each crate by itself, every test that needs Rust only
-	@for crate in $(CRATES); do echo "$(CARGO) check --package $$crate"; $(CARGO) check --quiet --locked --package $$crate || exit 1; done
-	$(CARGO) test --locked --workspace --no-fail-fast --lib $(RUST_ONLY)
+# The first time, cargo-deny is built on the processors that the lints and tests leave idle.
+check: ## Format, clippy, dependencies with advisories, every test that needs Rust only
+	@$(MAKE) --no-print-directory --jobs=2 lint-and-test $(CARGO_DENY)
 	@$(MAKE) --no-print-directory deny
+
+lint-and-test: lint
+	$(CARGO) test --locked --workspace --no-fail-fast --lib $(RUST_ONLY)
 
 test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, short rollouts and takeovers
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=4 --skip=metrics::rollout::a_real
@@ -110,13 +113,16 @@ lint: ## Format and clippy, with warnings denied
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --package capo-rs --test rollout --test takeover --test openstack -- --deny warnings
 
+crates: ## Each crate by itself
+	@for crate in $(CRATES); do echo "$(CARGO) check --package $$crate"; $(CARGO) check --quiet --locked --package $$crate || exit 1; done
+
 deny: $(CARGO_DENY) ## Licences, banned crates, sources and advisories of the dependencies (.ci/advisories)
 	$(CARGO_DENY) --locked check bans licenses sources
 	@.ci/advisories $(CARGO_DENY)
 
 # Without optimisation it is built in a third of the time, and needs seconds for this lock file.
 $(CARGO_DENY):
-	CARGO_PROFILE_DEV_DEBUG=false $(CARGO) install --quiet --locked --debug cargo-deny --version $(CARGO_DENY_VERSION) --root $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)
+	CARGO_PROFILE_DEV_DEBUG=false nice $(CARGO) install --quiet --locked --debug cargo-deny --version $(CARGO_DENY_VERSION) --root $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)
 
 crds: ## Write the custom resource definitions of the types into crds/
 	CAPO_RS_WRITE_CRDS=1 $(CARGO) test --quiet --locked --test documents crds::committed
