@@ -1,6 +1,9 @@
 //! Two machines that serve two ports, and ways to change what is known of them.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
 
 use crate::{
     model::{
@@ -33,6 +36,12 @@ pub(crate) const UNHOOKED: Deletion = Deletion::Unhooked {
 
 /// Two machines that serve two ports, read at this moment.
 pub(crate) fn state() -> (State, Now) {
+    /// Hundreds of rows begin with it, so it is made once.
+    static MADE: LazyLock<(State, Now)> = LazyLock::new(make_state);
+    MADE.clone()
+}
+
+fn make_state() -> (State, Now) {
     let mut world = World::new(&[6443, 8132], Duration::from_secs(1));
     world.controllers = false;
     world.add_serving(1);
