@@ -20,7 +20,11 @@ mod unapplied;
 mod unreachable;
 mod withdrawal;
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use crate::tests::world::{Todo, World, address, machine_name};
 use capo_core::{ProvisioningStatus, Reason};
@@ -36,8 +40,17 @@ fn world(machines: u8) -> World {
     world_of(&all)
 }
 
-/// A settled load balancer with these machines, which serve.
+/// A settled load balancer with these machines, which serve. Most stories begin with it, so each is made once.
 fn world_of(machines: &[u8]) -> World {
+    static MADE: Mutex<BTreeMap<Vec<u8>, World>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let world = made
+        .entry(machines.to_vec())
+        .or_insert_with(|| make_world(machines));
+    world.clone()
+}
+
+fn make_world(machines: &[u8]) -> World {
     let mut world = World::new(&[6443], SECOND);
     for index in machines {
         world.add_serving(*index);
