@@ -289,3 +289,28 @@ fn a_member_that_was_missing_in_the_last_read_need_not_be_looked_for_again() {
         assert!(slots.iter().all(|slot| slot.absent_reads == reads));
     }
 }
+
+#[test]
+fn the_endpoint_is_asked_again_for_a_released_machine_that_reaches_its_hook_after_another_drain() {
+    let since = jiff::Timestamp::UNIX_EPOCH;
+    let draining = Deletion::BeforeHook { since };
+    let at_hook = Deletion::AtHook { since };
+    for (stage, old, new, expected) in [
+        (Stage::Released, draining, at_hook, Stage::Confirming),
+        (Stage::Released, at_hook, at_hook, Stage::Released),
+        (Stage::Released, draining, draining, Stage::Released),
+        (Stage::Serving, draining, at_hook, Stage::Serving),
+    ] {
+        let (mut state, now) = state();
+        let leaving = machine(&mut state, 1);
+        (leaving.stage, leaving.want.deletion) = (stage, old);
+        let mut desired = leaving.want.clone();
+        desired.deletion = new;
+        let event = Event::Machine {
+            name: machine_name(1),
+            desired: Some(Box::new(desired)),
+        };
+        let (mut state, _) = after((state, now), event);
+        assert_eq!(machine(&mut state, 1).stage, expected, "{old:?} {new:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     sync::LazyLock,
     time::{Duration, Instant},
 };
@@ -12,12 +13,18 @@ use crate::{
     builders,
     decide::floating_ip::{ReleaseInputs, carrier_findings},
     model::{
+        decision::{CLUSTER_DELETING, NEVER_INITIALISED},
         desired::{ClusterFacts, Health, ObservedServer, ServerState},
         findings::Gate,
         floating_ip::{ApiServer, Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
+        proof::{EndpointReply, EndpointResult},
+        settings::Settings,
     },
 };
-use capo_core::{ConditionState, GateOverride, GateState, ObjectName, Reason};
+use capo_core::{
+    ConditionState, EndpointAnswer, EndpointFailure, Excerpt, GateOverride, GateState, ObjectName,
+    Reason,
+};
 
 /// A machine that stays and whose API server serves.
 pub(crate) fn carrier(machine: &str) -> Carrier {
@@ -118,6 +125,37 @@ fn a_machine_is_released_after_answers_at_the_floating_ip_on_another_one() {
         held_there.is_held() && held_there.message.contains("is on this machine"),
         "{held_there:?}"
     );
+}
+
+/// The outcome of requests that all get this reply, and how many of them were needed.
+fn requested(reply: &EndpointResult) -> (usize, ProofOutcome) {
+    let now = Instant::now();
+    let leaving = vec![IpAddr::from([10, 6, 0, 5])];
+    let mut requests = CarrierProof::begin(Settings::default(), "GET it", leaving, now);
+    (1..=10)
+        .find_map(|count| Some((count, requests.reply(reply, now)?)))
+        .unwrap()
+}
+
+#[test]
+fn five_answers_or_three_failures_in_a_row_end_a_series_of_requests() {
+    let answer = |status| {
+        Ok(EndpointReply::Answer(EndpointAnswer {
+            status,
+            named: Vec::new(),
+            body: Excerpt::of("busy"),
+        }))
+    };
+    assert_eq!(requested(&answer(200)), (5, ProofOutcome::Served));
+    let failed = |message: &str, is_unreachable| ProofOutcome::Failed {
+        message: message.to_owned(),
+        is_unreachable,
+    };
+    let busy = failed("GET it: the answer was 500: busy", false);
+    assert_eq!(requested(&answer(500)), (3, busy));
+    let refused = EndpointFailure::Refused;
+    let nothing = failed(&format!("GET it: {refused}"), true);
+    assert_eq!(requested(&Err(refused)), (3, nothing));
 }
 
 #[test]
@@ -276,12 +314,19 @@ fn what_opens_every_gate_opens_this_one_and_an_operator_holds_it() {
     kept.operator = GateOverride::Hold {
         reason: "r".to_owned(),
     };
-    for cluster in [&deleting, &new, &bypassed] {
+    let until = format!("bypassed by the operator until {}: r", Timestamp::MAX);
+    for (cluster, message) in [
+        (&deleting, CLUSTER_DELETING),
+        (&new, NEVER_INITIALISED),
+        (&bypassed, &until),
+    ] {
         let inputs = ReleaseInputs {
             cluster,
             ..inputs(&on_a, None)
         };
-        assert!(gate(&inputs, &carriers, "a").is_open(), "{cluster:?}");
+        let gate = gate(&inputs, &carriers, "a");
+        assert!(gate.is_open(), "{cluster:?}");
+        assert_eq!(gate.message, message);
     }
     let unhooked = [Carrier {
         deletion: CarrierDeletion::WithoutHook,
