@@ -139,20 +139,23 @@ fn requested(reply: &EndpointResult) -> (usize, ProofOutcome) {
 
 #[test]
 fn five_answers_or_three_failures_in_a_row_end_a_series_of_requests() {
-    let answer = |status| {
+    let answer = |status, body| {
         Ok(EndpointReply::Answer(EndpointAnswer {
             status,
             named: Vec::new(),
-            body: Excerpt::of("busy"),
+            body: Excerpt::of(body),
         }))
     };
-    assert_eq!(requested(&answer(200)), (5, ProofOutcome::Served));
+    assert_eq!(requested(&answer(200, "ok")), (5, ProofOutcome::Served));
+    assert_eq!(requested(&answer(401, "")), (5, ProofOutcome::Served));
     let failed = |message: &str, is_unreachable| ProofOutcome::Failed {
         message: message.to_owned(),
         is_unreachable,
     };
     let busy = failed("GET it: the answer was 500: busy", false);
-    assert_eq!(requested(&answer(500)), (3, busy));
+    assert_eq!(requested(&answer(500, "busy")), (3, busy));
+    let silent = failed("GET it: the answer was 429", false);
+    assert_eq!(requested(&answer(429, "")), (3, silent));
     let refused = EndpointFailure::Refused;
     let nothing = failed(&format!("GET it: {refused}"), true);
     assert_eq!(requested(&Err(refused)), (3, nothing));

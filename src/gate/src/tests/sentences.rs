@@ -7,7 +7,7 @@ use crate::{
     },
     report::{
         member_messages::{foreign, machines_in, member_class, others, refusals},
-        messages::{cause, delay},
+        messages::{cause, delay, operator},
     },
     tests::{
         pair::{UNHOOKED, machine, member, state, weigh},
@@ -15,7 +15,7 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::{FailureClass, Provider, ProvisioningStatus};
+use capo_core::{FailureClass, GateOverride, Provider, ProvisioningStatus};
 
 /// Providers differ in how long a lost operation is waited for.
 #[test]
@@ -219,4 +219,48 @@ fn a_cause_names_what_it_is_about() {
         text(&state, GateCause::Ambiguous),
         "OpenStackCluster n/cp-9 claims the same load balancer; nothing is written"
     );
+}
+
+#[test]
+fn every_annotation_of_the_operator_is_named_and_one_in_force_before_others() {
+    let (mut state, now) = state();
+    let reason = || "r".to_owned();
+    let bypass = |until| GateOverride::Bypass {
+        until,
+        reason: reason(),
+    };
+    let later = jiff::Timestamp::MAX;
+    let ended = jiff::Timestamp::UNIX_EPOCH;
+    let hold = || GateOverride::Hold { reason: reason() };
+    let refused = GateOverride::Refused {
+        message: "no reason".to_owned(),
+    };
+    for (of_machine, of_cluster, text) in [
+        (GateOverride::None, GateOverride::None, String::new()),
+        (
+            hold(),
+            bypass(later),
+            format!("; bypassed by the operator until {later}: r"),
+        ),
+        (
+            bypass(ended),
+            hold(),
+            "; held by the operator: r".to_owned(),
+        ),
+        (
+            bypass(ended),
+            refused,
+            "; the operator's annotation is refused: no reason".to_owned(),
+        ),
+        (
+            bypass(ended),
+            GateOverride::None,
+            format!("; the operator's bypass ended at {ended}"),
+        ),
+    ] {
+        machine(&mut state, 1).want.operator = of_machine;
+        state.desired.as_mut().unwrap().cluster.operator = of_cluster;
+        let about = state.machines.get(&machine_name(1));
+        assert_eq!(operator(&state, about, &now), text);
+    }
 }
