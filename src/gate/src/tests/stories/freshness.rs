@@ -9,7 +9,7 @@ use crate::{
     report::report,
     tests::world::{AtEndpoint, Line, World, address, machine_name},
 };
-use capo_core::{FailureClass, ProvisioningStatus, Reason};
+use capo_core::{FailureClass, GateState, ProvisioningStatus, Reason};
 
 /// A third machine whose member Octavia shows as ACTIVE while the pool is still PENDING.
 fn with_a_pending_pool() -> World {
@@ -144,6 +144,16 @@ fn every_gate_that_rests_on_members_is_acted_on_while_they_are_fresh_only() {
             acts,
             "{reason:?}"
         );
+    }
+    // A gate that holds is never acted on, and a bypass at any time.
+    for reason in [Reason::MemberPending, Reason::MembersActive] {
+        let held = Gate::held(reason, "", world(1).present().wall);
+        assert!(!findings.may_act_on(&held, now), "{reason:?}");
+        let bypassed = Gate {
+            state: GateState::Bypassed,
+            ..open(reason)
+        };
+        assert!(findings.may_act_on(&bypassed, later), "{reason:?}");
     }
     // Without a load balancer there is nothing to read.
     findings.fresh_until = None;
