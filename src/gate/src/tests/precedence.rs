@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use crate::{
+    decide::precedence::blind,
     model::{
         desired::{Deletion, ServerState},
         event::Event,
         findings::Gate,
+        trouble::Trouble,
     },
-    tests::world::{World, machine_name},
+    tests::{
+        events::trouble,
+        pair,
+        world::{World, machine_name},
+    },
 };
 use capo_core::{GateOverride, GateState, Reason};
 
@@ -215,4 +221,16 @@ fn an_override_that_is_refused_changes_no_gate_and_is_reported() {
             .message
             .contains("`until` is missing")
     );
+}
+
+#[test]
+fn one_failed_call_holds_no_gate_and_two_in_a_row_do() {
+    for (failures, expected) in [(1, false), (2, true)] {
+        let (mut state, now) = pair::state();
+        state.trouble = Some(Trouble {
+            failures,
+            ..trouble(&now)
+        });
+        assert_eq!(blind(&state, &now).is_some(), expected, "{failures}");
+    }
 }
