@@ -75,7 +75,7 @@ pub(crate) struct MemberDetail {
 }
 
 impl MemberDetail {
-    /// The tags that the member gets together with weight 0, or as it is disabled.
+    /// The tags that the member has while its machine is being released. They keep its weight, if that is not 1.
     pub(crate) fn tags_of_release(&self) -> Vec<String> {
         let (_, mut tags) = before_release(&self.tags);
         tags.push(LEAVING.to_owned());
@@ -161,16 +161,15 @@ const MAX_WEIGHT: u32 = 256;
 
 /// The weight that a leaving member had, and its tags without those of its release.
 pub fn before_release(tags: &[String]) -> (u32, Vec<String>) {
-    let mut before = 1;
-    let kept = tags.iter().filter(|tag| {
-        let Some(weight) = tag.strip_prefix(WEIGHT_BEFORE) else {
-            return *tag != LEAVING;
-        };
-        before = weight.parse().unwrap_or(1).clamp(1, MAX_WEIGHT);
-        false
-    });
-    let kept = kept.cloned().collect();
-    (before, kept)
+    let before = tags
+        .iter()
+        .find_map(|tag| tag.strip_prefix(WEIGHT_BEFORE))
+        .and_then(|weight| weight.parse().ok())
+        .map_or(1, |weight: u32| weight.clamp(1, MAX_WEIGHT));
+    let kept = tags
+        .iter()
+        .filter(|tag| *tag != LEAVING && !tag.starts_with(WEIGHT_BEFORE));
+    (before, kept.cloned().collect())
 }
 
 /// Octavia tag of a member that is disabled until its API server is up.
