@@ -7,14 +7,14 @@ use crate::{
         call::Operation,
         clock::{Now, Stamp},
         desired::{Health, ServerState},
-        evidence::{Others, Want},
+        evidence::{Lack, Others, Want},
         member::JOINING,
         state::State,
     },
     plan::members,
     tests::{
         member_writes::{Done, NONE, done, refuse},
-        pair::{STEP, UNHOOKED, ago, machine, member, state, weigh},
+        pair::{AFTER_HOOK, STEP, UNHOOKED, ago, machine, member, state, weigh},
         world::machine_name,
     },
 };
@@ -190,11 +190,16 @@ fn a_member_joins_disabled_beside_one_that_gets_clients() {
         },
     };
     assert_eq!(created(|_, _| ()), create(Operation::Create, false));
-    let enabled: [fn(&mut State, &Now); 4] = [
+    let enabled: [fn(&mut State, &Now); 5] = [
         |state, _| state.settings.mode = GateMode::Observe,
         |state, _| weigh(state, 2, 0, 0, true),
         |state, _| member(state, 2, 0).operating = OperatingStatus::Error,
         |state, _| machine(state, 2).want.api_server_pod = Health::Bad,
+        // The hook is gone and the API server runs on. Octavia still shows the other machine, which does not serve, as ONLINE.
+        |state, _| {
+            machine(state, 1).want.deletion = AFTER_HOOK;
+            machine(state, 1).others = Some(Others::None(6443, Lack::Drained));
+        },
     ];
     for (case, change) in enabled.into_iter().enumerate() {
         assert_eq!(
