@@ -19,18 +19,20 @@ const AT_MOST: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_machines_are_replaced_with_and_without_the_gate() {
-    let ((with, proof), (without, control)) = tokio::join!(
-        complete(RolloutOptions {
-            name: "on-plain",
-            ..RolloutOptions::default()
-        }),
-        complete(without_the_gate(RolloutOptions {
-            name: "off-plain",
-            ..RolloutOptions::default()
-        })),
-    );
-    let (with_gate, without_gate) = tokio::join!(timed(&with), timed(&without));
+    let (without, control) = complete(without_the_gate(RolloutOptions {
+        name: "off-plain",
+        ..RolloutOptions::default()
+    }))
+    .await;
+    let without_gate = timed(&without).await;
     let result = result(&without, control).await;
+    drop(without);
+    let (with, proof) = complete(RolloutOptions {
+        name: "on-plain",
+        ..RolloutOptions::default()
+    })
+    .await;
+    let with_gate = timed(&with).await;
     let figures = proof.end(with, &Promises::default()).await;
     assert_eq!((figures.replaced, result.figures.replaced), (3, 3));
     let cost = Cost {

@@ -58,7 +58,8 @@ impl Shown {
         )
     }
 
-    /// Counts the reply in the series of requests to a port.
+    /// Counts the reply in the series of requests to a port. A reply that does not count begins the series again, without the
+    /// requests that were under way beside it: they may have failed for the same reason, which counts once.
     pub(crate) fn count(self, port: &mut PortProof) {
         port.reached |= self.is_reached();
         match self {
@@ -69,12 +70,14 @@ impl Shown {
             // HAProxy loads a change a moment after Octavia shows it as ACTIVE. No client fails meanwhile, so only the time of
             // the proof ends this.
             Self::Own { text } => {
+                port.requests.clear();
                 port.answers = 0;
                 port.failures = 0;
                 port.is_contradicted = true;
                 port.failure = Some(format!("{}: {text}", port.last_request));
             }
             Self::Fails { text, .. } => {
+                port.requests.clear();
                 port.answers = 0;
                 port.failures = port.failures.saturating_add(1);
                 port.failure = Some(format!("{}: {text}", port.last_request));
@@ -85,7 +88,8 @@ impl Shown {
 
 pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
     let Some(proof) = &state.proof else { return };
-    let Some(index) = proof.ports.iter().position(|port| port.request == Some(id)) else {
+    let is_of = |port: &PortProof| port.requests.contains(&id);
+    let Some(index) = proof.ports.iter().position(is_of) else {
         return;
     };
     let leaving = state
@@ -102,7 +106,7 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
     else {
         return;
     };
-    port.request = None;
+    port.requests.retain(|request| *request != id);
     if shown.is_reached() {
         state.unreachable_since = None;
     }

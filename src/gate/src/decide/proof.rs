@@ -160,7 +160,7 @@ pub(crate) fn port_outcome(
 
 /// How many answers in a row are enough. A load balancer that still sends connections to the leaving machine, and chooses at
 /// random, gives five answers of others for each other member in rotation with a probability of at most 3 %.
-fn needed(state: &State, proof: &Proof, (index, port): (usize, &PortProof)) -> u32 {
+pub(crate) fn needed(state: &State, proof: &Proof, (index, port): (usize, &PortProof)) -> u32 {
     if index != 0 || proof.round == Round::InService {
         return 1;
     }

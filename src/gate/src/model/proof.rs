@@ -69,8 +69,8 @@ pub(crate) enum Round {
 pub(crate) struct PortProof {
     /// Whether requests are made to this port.
     pub(crate) required: bool,
-    /// The number of the request under way.
-    pub(crate) request: Option<u64>,
+    /// The numbers of the requests under way.
+    pub(crate) requests: Vec<u64>,
     /// The last request, as text for messages.
     pub(crate) last_request: String,
     /// When the last request was sent.

@@ -3,20 +3,23 @@
 use std::time::Duration;
 
 use crate::{
-    decide::proof::port_outcome,
+    decide::proof::{needed, port_outcome},
     model::{
         clock::Now,
         effect::Effect,
-        proof::{EndpointRequest, ProofOutcome},
+        proof::{EndpointRequest, PortProof, Proof, ProofOutcome},
         state::State,
     },
 };
 use capo_core::Endpoint;
 
-/// The pause between an answer and the next request to that port.
+/// The least time between two requests to a port that has not answered yet or has failed to.
 pub(crate) const GAP: Duration = Duration::from_millis(10);
+/// How many requests to a port that answers may be under way at a time. A request takes three round trips, through a load
+/// balancer that may be far away.
+const AT_A_TIME: usize = 4;
 
-/// Sends the requests that are due: at most one at a time to each port.
+/// Sends the requests that are due.
 pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let Some(mut proof) = state.proof.take() else {
         return;
@@ -25,24 +28,39 @@ pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         let (Some(port), Some(request)) = (proof.ports.get(index), request(state, index)) else {
             continue;
         };
-        let is_due = port.request.is_none()
-            && port.sent.is_none_or(|sent| now.since(sent) >= GAP)
-            && port_outcome(state, &proof, (index, port), now) == ProofOutcome::Pending;
-        if !is_due {
+        let due = due(state, &proof, (index, port), now);
+        let Some(port) = proof.ports.get_mut(index) else {
             continue;
-        }
-        state.requests = state.requests.wrapping_add(1);
-        if let Some(port) = proof.ports.get_mut(index) {
-            port.request = Some(state.requests);
+        };
+        for _ in 0..due {
+            state.requests = state.requests.wrapping_add(1);
+            port.requests.push(state.requests);
             port.sent = Some(now.instant);
             port.last_request = request.to_string();
+            effects.push(Effect::Request {
+                id: state.requests,
+                request: request.clone(),
+            });
         }
-        effects.push(Effect::Request {
-            id: state.requests,
-            request,
-        });
     }
     state.proof = Some(proof);
+}
+
+/// How many requests to a port are sent now: one at a time until one is answered and counts, then as many as are still needed, a
+/// few at a time.
+fn due(state: &State, proof: &Proof, (index, port): (usize, &PortProof), now: &Now) -> usize {
+    if port_outcome(state, proof, (index, port), now) != ProofOutcome::Pending {
+        return 0;
+    }
+    let under_way = port.requests.len();
+    if port.answers > 0 {
+        let missing = needed(state, proof, (index, port)).saturating_sub(port.answers);
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        missing.min(AT_A_TIME).saturating_sub(under_way)
+    } else {
+        let has_rested = port.sent.is_none_or(|sent| now.since(sent) >= GAP);
+        usize::from(under_way == 0 && has_rested)
+    }
 }
 
 /// The request to one port; `None` while the endpoint is unknown.

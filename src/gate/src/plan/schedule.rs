@@ -237,7 +237,7 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
         at(now.instant.checked_add(HEALTH_TICK));
     }
     if let Some(proof) = &state.proof {
-        for port in proof.ports.iter().filter(|port| port.request.is_none()) {
+        for port in proof.ports.iter().filter(|port| port.requests.is_empty()) {
             at(port.sent.and_then(|sent| sent.checked_add(requests::GAP)));
         }
         let window = state.settings.proof_window;

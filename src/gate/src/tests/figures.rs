@@ -191,13 +191,14 @@ fn releasing_one_machine_of_an_idle_cluster_takes_at_most_8_calls_and_8_s() {
 /// `KubeadmControlPlane` deletes the next machine as soon as the API server of the newcomer is up, which is also when the member of
 /// the newcomer is enabled. An operation of Octavia may end just after the read that was to show its end.
 #[test]
-fn a_release_that_begins_while_a_newcomer_is_enabled_takes_at_most_five_seconds() {
+fn a_release_beside_an_enabling_takes_at_most_five_seconds_and_nine_calls_together() {
     for (operation, latency) in [(1_000, 20), (1_060, 20), (1_060, 80)] {
         for wait in [1_000, 2_000, 3_000] {
             let mut world = settled(&[6443], Duration::from_millis(operation), 3);
             world.latency = Duration::from_millis(latency);
             world.add(4, false, Deletion::No);
             world.run(Duration::from_secs(60));
+            world.tally = super::world::Tally::default();
             world.boot(address(4));
             // Its API server is probed once a second.
             world.run(Duration::from_millis(1_000 + wait));
@@ -206,6 +207,12 @@ fn a_release_that_begins_while_a_newcomer_is_enabled_takes_at_most_five_seconds(
             let node = world.nodes.get(&machine_name(1));
             let case = format!("operation {operation} ms, latency {latency} ms, wait {wait} ms");
             assert!(node.is_some_and(|node| node.gone), "{case}");
+            world.run(Duration::from_secs(60));
+            assert!(
+                world.tally.calls <= 9,
+                "{case}: {} calls",
+                world.tally.calls
+            );
         }
     }
 }

@@ -37,7 +37,7 @@ fn asked(round: Round) -> (State, Now) {
     for (id, port) in (1..).zip(&mut row.ports) {
         *port = PortProof {
             required: true,
-            request: Some(id),
+            requests: vec![id],
             last_request: "GET x".to_owned(),
             sent: Some(now.instant),
             answers: 1,
@@ -58,7 +58,7 @@ fn after(round: Round, result: &EndpointResult) -> (State, PortProof) {
     let (mut state, _) = asked(round);
     reply(&mut state, 1, result);
     let row = state.proof.clone().unwrap();
-    assert_eq!(row.ports[1].request, Some(2), "another port's request");
+    assert_eq!(row.ports[1].requests, [2], "another port's request");
     assert_eq!((row.ports[1].answers, row.ports[1].failures), (1, 1));
     (state, row.ports[0].clone())
 }
@@ -84,7 +84,7 @@ fn an_answer_of_an_api_server_counts_unless_the_leaving_machine_gave_it() {
             (expected, 0),
             "{round:?} {named:?}"
         );
-        assert_eq!(port.request, None);
+        assert_eq!(port.requests, []);
         assert!(port.reached && state.answered && state.unreachable_since.is_none());
         assert_eq!(port.failure.is_some(), !counts);
     }
@@ -161,6 +161,31 @@ fn a_reply_to_no_request_under_way_changes_nothing() {
     state.proof = None;
     reply(&mut state, 1, &answer(200, &[]));
     assert!(state.proof.is_none() && !state.answered);
+}
+
+/// Requests that are under way together fail together when HAProxy loads a change.
+#[test]
+fn a_failure_counts_once_for_all_requests_that_are_under_way() {
+    let refused = || Err(EndpointFailure::Refused);
+    let own = || answer(200, &[address(1)]);
+    for (result, counts, failures) in [
+        (answer(200, &[]), true, 0),
+        (refused(), false, 2),
+        (own(), false, 0),
+    ] {
+        let (mut state, _) = asked(Round::Drained);
+        let first = |state: &State| state.proof.as_ref().unwrap().ports[0].clone();
+        state.proof.as_mut().unwrap().ports[0].requests = vec![1, 7, 8];
+        reply(&mut state, 7, &result);
+        let left: &[u64] = if counts { &[1, 8] } else { &[] };
+        assert_eq!(first(&state).requests, left, "{result:?}");
+        reply(&mut state, 1, &refused());
+        let failures = if counts { 1 } else { failures };
+        assert_eq!(first(&state).failures, failures, "{result:?}");
+        // What was sent before a failure does not count either.
+        reply(&mut state, 8, &answer(200, &[]));
+        assert_eq!(first(&state).answers, 0, "{result:?}");
+    }
 }
 
 /// The series of requests that the first machine's stage needs; `None` if it needs none.

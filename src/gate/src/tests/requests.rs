@@ -45,7 +45,7 @@ fn sent(change: impl FnOnce(&mut State, &Now)) -> (Vec<(u64, EndpointRequest)>, 
 }
 
 #[test]
-fn one_request_to_each_port_is_under_way_at_a_time() {
+fn the_first_request_to_each_port_is_sent_alone() {
     let (all, state, now) = sent(|_, _| ());
     let [
         (
@@ -65,7 +65,8 @@ fn one_request_to_each_port_is_under_way_at_a_time() {
     assert_eq!(connect.to_string(), "TCP connection to 192.0.2.1:8132");
     let row = state.proof.unwrap();
     for (port, (id, request)) in row.ports.iter().zip(&all) {
-        assert_eq!((port.request, port.sent), (Some(*id), Some(now.instant)));
+        assert_eq!(port.requests, [*id]);
+        assert_eq!(port.sent, Some(now.instant));
         assert_eq!(port.last_request, request.to_string());
     }
     assert_eq!(state.requests, 8);
@@ -81,7 +82,7 @@ fn a_request_is_sent_when_it_is_due_and_needed() {
     assert!(first_port(|_, _| ()));
     let not: [fn(&mut State, &Now); 7] = [
         |state, _| state.proof = None,
-        |state, _| state.proof.as_mut().unwrap().ports[0].request = Some(1),
+        |state, _| state.proof.as_mut().unwrap().ports[0].requests.push(1),
         |state, now| {
             let sent = ago(now, requests::GAP.checked_sub(STEP).unwrap());
             state.proof.as_mut().unwrap().ports[0].sent = Some(sent);
@@ -101,6 +102,40 @@ fn a_request_is_sent_when_it_is_due_and_needed() {
         let sent = ago(now, requests::GAP);
         state.proof.as_mut().unwrap().ports[0].sent = Some(sent);
     }));
+}
+
+/// A load balancer may be far away, so waiting for each answer before the next request would take long.
+#[test]
+fn once_a_port_answers_four_requests_are_under_way_at_a_time() {
+    for (answers, under_way, expected) in [
+        (0, 0, 1),
+        (0, 1, 0),
+        (1, 0, 4),
+        (1, 3, 1),
+        (1, 4, 0),
+        // Two of the five are missing, and one of these is under way.
+        (3, 0, 2),
+        (3, 1, 1),
+        (5, 0, 0),
+    ] {
+        let (all, state, now) = sent(|state, now| {
+            let row = state.proof.as_mut().unwrap();
+            row.ports[1].required = false;
+            let port = &mut row.ports[0];
+            port.answers = answers;
+            port.requests = (0..under_way).collect();
+            // Nothing waits for a pause once the port answers.
+            port.sent = (answers > 0).then_some(now.instant);
+        });
+        let case = format!("{answers} answered, {under_way} under way");
+        let ids: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, (7..7 + expected).collect::<Vec<_>>(), "{case}");
+        let port = &state.proof.unwrap().ports[0];
+        assert_eq!(port.requests, (0..under_way).chain(ids).collect::<Vec<_>>());
+        if expected > 0 {
+            assert_eq!(port.sent, Some(now.instant), "{case}");
+        }
+    }
 }
 
 /// Whether the call under way is still wanted.
@@ -205,6 +240,11 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
         member(state, 2, 0).operating = OperatingStatus::Error;
     };
     assert_eq!(all(and_no_other_one_serves), stays);
+    let and_no_other_one_serves_another_port = |state: &mut State| {
+        is_not_known_to_be_up(state);
+        member(state, 2, 1).operating = OperatingStatus::Error;
+    };
+    assert_eq!(all(and_no_other_one_serves_another_port), disabled);
     // A member that is to be replaced is deleted first.
     let broken = |state: &mut State| {
         member(state, 1, 0).provisioning = ProvisioningStatus::Error;

@@ -338,7 +338,7 @@ fn the_worker_steps_when_something_is_due() {
             |state, now| {
                 let mut row = Proof::new(machine_name(1), Round::Drained, now.instant, vec![true]);
                 row.ports[0].sent = Some(now.instant);
-                row.ports[0].request = Some(1);
+                row.ports[0].requests.push(1);
                 state.settings.proof_window = SECOND * 9;
                 state.proof = Some(row);
             },

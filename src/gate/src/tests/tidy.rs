@@ -166,7 +166,7 @@ fn requests(world: &mut World, clock: Clock) {
             clock.maybe(&mut port.sent, ONLINE);
             port.answers = port.answers.min(3);
             port.failures = port.failures.min(3);
-            if let Some(request) = &mut port.request {
+            for request in &mut port.requests {
                 numbers.push(*request);
                 *request = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
             }
