@@ -51,7 +51,7 @@ async fn members_in_error_are_repaired_one_after_the_other() {
         rollout
             .breaks(json!({"operation": {"operation": "member-create", "fail": true, "count": 1}}));
         let new = rollout.machine_after(&known).await;
-        rollout.until_seen(&new, "MemberError").await;
+        rollout.until_failed(&new).await;
         rollout.mends(json!({"clear": "operations"}));
         rollout.until_admitted(&new).await;
         known.push(new);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{GATE, Rollout, name_of};
 use crate::{
     env::cluster_api::{api, condition},
-    timeline::render::render,
+    timeline::{Entry, What, render::render},
     waiting::Wait,
 };
 
@@ -99,6 +99,19 @@ impl Rollout {
         let what = format!("shows {reason}");
         self.until_object("OpenStackMachine", machine, &what, |object| {
             condition(object, GATE).is_some_and(|(_, shown, _)| shown == reason)
+        })
+        .await;
+    }
+
+    /// Returns when a member of a machine has been in ERROR in Octavia. capo-rs may have repaired it before it could show that.
+    pub async fn until_failed(&self, machine: &str) {
+        let what = format!("a member of {machine} was in ERROR");
+        let is_failed = |entry: &Entry| match &entry.what {
+            What::Member(member) => member.key.machine == machine && member.provisioning == "ERROR",
+            _ => false,
+        };
+        self.until_some(&what, async || {
+            self.timeline.entries().iter().any(is_failed).then_some(())
         })
         .await;
     }
