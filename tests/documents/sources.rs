@@ -101,7 +101,7 @@ fn figures_and_scenarios_that_are_older_than_the_sources_are_named_with_their_co
         row("new", &today),
         row("earlier", &format!("{old} or before")),
         row("lost", unknown),
-        "\nSide by side | no row.\n".to_owned(),
+        "\nA line with | is no row.\n".to_owned(),
     ];
     fs::write(folder.join("docs/rollouts.md"), rollouts.concat()).unwrap();
 

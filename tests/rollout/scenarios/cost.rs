@@ -1,4 +1,5 @@
-//! What the gate costs: the same rolling update with it and without it, side by side, so that the machine is as busy for both.
+//! What the gate costs: the same rolling update without it and with it, one after the other. Side by side, they would share the
+//! processors, and the wait for these would be longer than what is measured.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +13,10 @@ use crate::{
     rollout::{Rollout, RolloutOptions},
 };
 
-/// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included. Two operations of a second
-/// and two proofs cost 2 s. Cluster API looks at a Machine once a second while a hook holds it, so runs differ: nine of them took
-/// between 0.7 and 3.4 s, and 2.1 s on average.
-const AT_MOST: Duration = Duration::from_secs(4);
+/// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included. 2 s are promised: two
+/// operations of a second and two proofs, less what Octavia has not to do afterwards. The first runs took 2.2 and 1.6 s. They differ,
+/// because API servers do not start equally fast and Cluster API looks at some things once a second.
+const AT_MOST: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_machines_are_replaced_with_and_without_the_gate() {

@@ -29,7 +29,7 @@ impl fmt::Display for Cost {
         let seconds = |duration: Duration| format!("{:.1} s", duration.as_secs_f64());
         write!(
             f,
-            "Side by side, a rolling update of {} machines took {} with the gate and {} without: {} longer for each machine.",
+            "One after the other, a rolling update of {} machines took {} with the gate and {} without: {} longer for each machine.",
             self.replaced,
             seconds(self.with_gate),
             seconds(self.without_gate),
