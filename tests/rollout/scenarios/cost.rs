@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included. 2 s are promised: two
-/// operations of a second and two proofs, less what Octavia need not do afterwards. The first runs took 2.2 and 1.6 s. They differ,
+/// operations of a second and two proofs, less what Octavia need not do afterwards. Four runs took 1.6 to 2.2 s, 1.8 on average. They differ,
 /// because API servers do not start equally fast and Cluster API looks at some things once a second.
 const AT_MOST: Duration = Duration::from_secs(3);
 
