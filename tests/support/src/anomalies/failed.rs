@@ -146,7 +146,7 @@ async fn a_batch_fails_group_by_group(name: &'static str) {
     scenario.command(json!({"hold": {"member": "-cp-2", "status": "PENDING_CREATE", "count": 1}}));
     scenario.join(2).await;
     scenario
-        .until_reported("cp-2", "MemberPending", "is PENDING_CREATE")
+        .until_reported("cp-2", "MemberPending", "is PENDING")
         .await;
     scenario.command(
         json!({"operation": {"operation": "member-batch", "anomaly": "B", "gap": 3, "count": 1}}),

@@ -40,9 +40,6 @@ async fn a_creation_is_lost(name: &'static str) {
     let mark = scenario.mark();
     scenario.join(1).await;
     scenario.until_held(1, "MemberPending", "").await;
-    scenario
-        .until_reported("cp-1", "MemberPending", "is PENDING_CREATE")
-        .await;
     scenario.until_reported("cp-1", "MemberPending", LOST).await;
     scenario.until_admitted(1).await;
     scenario
@@ -85,9 +82,6 @@ async fn a_settled_member_turns_pending(name: &'static str) {
     scenario.command(
         json!({"set_status": {"object": scenario.member(1), "provisioning": "PENDING_UPDATE"}}),
     );
-    scenario
-        .until_reported("cp-1", "MemberPending", "is PENDING_UPDATE")
-        .await;
     scenario.until_reported("cp-1", "MemberPending", LOST).await;
     scenario.end_with(mark, &["PUT member"]).await;
 }
