@@ -146,7 +146,7 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
         ),
         (
             "named",
-            json!({"controlPlaneEndpoint": {"host": "api.example.com", "port": 8443}}),
+            json!({"controlPlaneEndpoint": {"host": "localhost", "port": 8443}}),
         ),
         (
             "internal",
@@ -174,9 +174,9 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
         match *name {
             "fixed" => assert_eq!(host, "10.6.0.9"),
             "named" => {
-                assert_eq!(host, "api.example.com");
+                assert_eq!(host, "localhost");
                 // The owner of the DNS record changes it to the new floating IP.
-                let text = "host api.example.com does not resolve to a floating IP of this project, so a new floating IP";
+                let text = "host localhost does not resolve to a floating IP of this project, so a new floating IP";
                 stage.until_noted(text).await;
             }
             "internal" => assert_eq!(host, balancer["internalIP"].as_str().unwrap()),

@@ -97,7 +97,7 @@ fn settled(object: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() {
-    let source = IsolatedEnvironment::start().await;
+    let mut source = IsolatedEnvironment::start().await;
     let _manager = source.ready_manager("manager", &[]).await;
     source.create_cluster("moved", "127.83.0.0/24").await;
     source.until_provisioned("OpenStackCluster", "moved").await;
@@ -140,7 +140,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .until_object("OpenStackCluster", "moved", paused)
         .await;
     source.cluster_api.stop();
-    let target = IsolatedEnvironment::beside(&source).await;
+    let mut target = IsolatedEnvironment::beside(&source).await;
     let mut second = target.ready_manager("manager", &[]).await;
     // The operations that were under way at the pause have ended.
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -13,7 +13,7 @@ pub const PATIENCE: Duration = Duration::from_mins(4);
 pub struct Wait {
     /// The longest time to wait.
     pub at_most: Duration,
-    /// The interval between two checks.
+    /// The interval between two checks at first. It grows with the time that the wait has taken ([`Waiting`]).
     pub between: Duration,
 }
 
@@ -73,7 +73,11 @@ impl Wait {
     }
 }
 
-/// A wait that has begun.
+/// The longest interval to which that between two checks grows.
+const SELDOM: Duration = Duration::from_millis(250);
+
+/// A wait that has begun. After a while its checks become rarer, because those of all tests are most of what an API server has to
+/// answer, and no test ends more than a twentieth later.
 #[derive(Debug)]
 pub struct Waiting {
     wait: Wait,
@@ -95,7 +99,8 @@ impl Waiting {
     }
 
     async fn pause(&self) {
-        tokio::time::sleep(self.wait.between).await;
+        let grown = (self.begun.elapsed() / 20).min(SELDOM);
+        tokio::time::sleep(self.wait.between.max(grown)).await;
     }
 }
 

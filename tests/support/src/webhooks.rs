@@ -1,7 +1,7 @@
 //! The webhook server, in this process, behind a kube-apiserver that calls it as in a deployment.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -13,6 +13,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
 };
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
@@ -73,6 +74,8 @@ pub fn write_at_once(path: &Path, content: &str) -> Result<(), Error> {
 /// A kube-apiserver with the definitions of capo-rs, whose webhooks are served by this process.
 pub struct Served {
     pub kubernetes: Kubernetes,
+    /// The kubeconfig of the manager's ServiceAccount, once what a manager runs with is installed.
+    manager: OnceCell<PathBuf>,
     _listening: Listening,
 }
 
@@ -87,6 +90,7 @@ impl Served {
         until_refused(&client).await?;
         Ok(Self {
             kubernetes,
+            manager: OnceCell::new(),
             _listening: listening,
         })
     }
@@ -114,6 +118,16 @@ impl Served {
         })
         .await
         .unwrap()
+    }
+
+    /// Installs what a manager runs with besides our definitions, and returns the kubeconfig of its ServiceAccount. It is
+    /// applied by the first call alone, because it is the same for all tests.
+    pub async fn install_for_manager(&self) -> Result<PathBuf, Error> {
+        let install = async || {
+            self.kubernetes.install_cluster_api().await?;
+            self.kubernetes.install_provider().await
+        };
+        Ok(self.manager.get_or_try_init(install).await?.clone())
     }
 
     /// A client for this test's runtime.

@@ -10,6 +10,10 @@ use kube::Client;
 
 use super::{Error, Guarded, authority::Pair, guarded::Program, programs};
 
+/// Go collects garbage when the heap has grown to five times what is in use instead of twice. The start of an API server then takes
+/// a fifth less of the processor, and some hundred megabytes more.
+const FEWER_COLLECTIONS: [&str; 2] = ["GOGC", "400"];
+
 /// The settings of a kube-apiserver. Those of one cluster share all settings except address, certificate and folder.
 #[derive(Debug)]
 pub struct ApiServer<'a> {
@@ -73,7 +77,7 @@ impl ApiServer<'_> {
         Guarded::start(&Program {
             path: &programs::kube_apiserver()?,
             arguments,
-            variables: Vec::new(),
+            variables: vec![FEWER_COLLECTIONS.map(str::to_owned).into()],
             log: self.log(),
             remove_after: None,
         })

@@ -3,28 +3,36 @@
 //!
 //! It plays: owner references and labels on infrastructure objects, the copy of `providerID` once an OpenStackMachine is
 //! provisioned, the node that joins, the conditions that name it healthy ([`script`]); deletion with pre-drain and pre-terminate
-//! hooks, the control plane's own hook last from Kubernetes 1.31 on ([`deletion`]). It reads all objects every [`INTERVAL`] and
-//! does the next step, so a test waits for the state that it needs and never for the script.
+//! hooks, the control plane's own hook last from Kubernetes 1.31 on ([`deletion`]). When an object changes it reads all objects
+//! and does the next step, at most once every [`INTERVAL`], so a test waits for the state that it needs and never for the script.
 
 mod deletion;
 mod script;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use futures::StreamExt as _;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject, PostParams},
     core::GroupVersionKind,
+    runtime::{WatchStreamExt as _, watcher},
 };
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::{sync::Notify, task::JoinSet, time::timeout};
 
 use super::Error;
 use crate::waiting::{PATIENCE, Wait};
 use script::Script;
 
-/// The default interval of the script.
+/// The default of the shortest time between two steps of the script.
 pub const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The longest time between two steps, for changes that no watch has shown because it was interrupted.
+const WITHOUT_A_CHANGE: Duration = Duration::from_secs(2);
+
+/// The kinds on whose objects the script's steps depend.
+const WATCHED: [&str; 4] = ["Cluster", "Machine", "OpenStackCluster", "OpenStackMachine"];
 
 /// Part of every machine's boot data, which is secret: tests search for it where it must not occur.
 pub const BOOTSTRAP_CANARY: &str = "canary-bootstrap-data-55de";
@@ -40,13 +48,7 @@ pub struct ClusterApi {
     client: Client,
     namespace: String,
     interval: Duration,
-    work: JoinHandle<()>,
-}
-
-impl Drop for ClusterApi {
-    fn drop(&mut self) {
-        self.work.abort();
-    }
+    work: JoinSet<()>,
 }
 
 impl ClusterApi {
@@ -58,11 +60,24 @@ impl ClusterApi {
     /// Starts the script in `namespace`, with an interval that leaves an API server time for many namespaces.
     pub fn play_every(client: Client, namespace: &str, interval: Duration) -> Self {
         let script = Script::new(client.clone(), namespace);
-        let work = tokio::spawn(async move {
+        let changed = Arc::new(Notify::new());
+        let mut work = JoinSet::new();
+        for kind in WATCHED {
+            let objects = watcher(api(&client, namespace, kind), watcher::Config::default());
+            let changed = Arc::clone(&changed);
+            work.spawn(objects.default_backoff().for_each(move |_| {
+                changed.notify_one();
+                std::future::ready(())
+            }));
+        }
+        work.spawn(async move {
             loop {
-                // A conflict or a restarting API server is handled in the next step.
-                let _ = script.carry_out().await;
+                let done = script.carry_out().await;
                 tokio::time::sleep(interval).await;
+                // A conflict or a restarting API server is handled in the next step.
+                if done.is_ok() {
+                    let _ = timeout(WITHOUT_A_CHANGE, changed.notified()).await;
+                }
             }
         });
         Self {
@@ -74,8 +89,8 @@ impl ClusterApi {
     }
 
     /// Stops the script. The objects stay.
-    pub fn stop(&self) {
-        self.work.abort();
+    pub fn stop(&mut self) {
+        self.work.abort_all();
     }
 
     /// Creates a Cluster whose infrastructure is the OpenStackCluster of the same name and whose

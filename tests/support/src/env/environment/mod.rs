@@ -122,9 +122,9 @@ impl Builder {
 
     /// Sets everything up and starts the controllers.
     pub async fn start(self) -> Environment {
-        let kubernetes = &Served::shared().await.kubernetes;
-        kubernetes.install_cluster_api().await.unwrap();
-        let kubeconfig = kubernetes.install_provider().await.unwrap();
+        let served = Served::shared().await;
+        let kubernetes = &served.kubernetes;
+        let kubeconfig = served.install_for_manager().await.unwrap();
         let admin = kubernetes.admin().await.unwrap();
         let cloud = FakeCloud::start(self.cloud).await.unwrap();
         let mut namespace =
