@@ -72,6 +72,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_name_that_has_not_resolved_for_long_has_no_address() {
+        // No name of this domain ever resolves (RFC 2606).
+        let host = "api.invalid";
+        let mut name = EndpointName::default();
+        assert!(name.addresses(host).await.is_err());
+        name.unresolved = Instant::now().checked_sub(UNRESOLVED);
+        let found = name.addresses(host).await;
+        assert!(found.is_ok_and(|found| found.is_empty()));
+    }
+
+    #[tokio::test]
     async fn a_name_resolves_to_addresses() {
         let mut name = EndpointName::default();
         let found = name.addresses("localhost").await;
