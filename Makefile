@@ -51,7 +51,7 @@ lint-and-test: lint
 test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, short rollouts and takeovers
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=6 --skip=metrics::rollout::a_real
 	$(CARGO) test --quiet --locked --no-run --test rollout --test takeover
-	@echo "Rollouts, takeovers and alerts mostly wait, so they run side by side. Each shows its output at its end, within five minutes."
+	@echo "Rollouts, takeovers and alerts mostly wait, so they run side by side. Each shows its output at its end, within seven minutes."
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target rollouts-short takeovers-short alerts
 
 rollouts-short:
