@@ -273,8 +273,8 @@ fn definition(
     let plural = versions
         .first()
         .map_or_else(String::new, |version| version.plural.clone());
-    // Cluster API finds the version in which it reads an object in the label of the newest contract that it knows. Kinds that
-    // it never reads have no such label.
+    // Cluster API reads the version of a kind from the contract labels of its definition (`cluster.x-k8s.io/<contract>`), and
+    // uses that of the newest contract that it knows. Kinds that it never reads have no such label.
     let mut labels = BTreeMap::from([(
         "cluster.x-k8s.io/provider".to_owned(),
         "infrastructure-openstack".to_owned(),

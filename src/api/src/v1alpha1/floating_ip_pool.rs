@@ -37,12 +37,13 @@ pub struct OpenStackFloatingIPPoolSpec {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub pre_allocated_floating_ips: Vec<String>,
-    /// With this many floating IPs given out, the pool allocates no further one. Without it, as many as are claimed.
+    /// With this many floating IPs given out, the pool allocates no further one. By default it
+    /// allocates as many as are claimed.
     #[serde(rename = "maxIPs", skip_serializing_if = "Option::is_none")]
     pub max_ips: Option<i64>,
     /// The credentials for OpenStack.
     pub identity_ref: IdentityRef,
-    /// External network to allocate from. Without it, the only one there is.
+    /// External network to allocate from. It may be omitted if there is only one.
     #[serde(rename = "floatingIPNetwork", skip_serializing_if = "Option::is_none")]
     pub floating_ip_network: Option<NetworkParam>,
     /// What happens to a floating IP whose claim is released: Retain keeps it in the pool, Delete deletes it unless

@@ -41,14 +41,14 @@ pub struct OpenStackClusterSpec {
     /// Existing router to use instead of creating one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterParam>,
-    /// Existing network to use. Without managedSubnets.
+    /// Existing network to use. It is used only if managedSubnets is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkParam>,
-    /// Existing subnets to use instead of creating one. Without any, all subnets of network.
+    /// Existing subnets to use instead of creating one. The default is all subnets of the network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic)]
     pub subnets: Vec<SubnetParam>,
-    /// The subnet whose addresses are those of the machines where there are several subnets. Without it, the first one.
+    /// The subnet from which machines get their addresses if there are several. The default is the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary_subnet: Option<SubnetParam>,
     /// Largest packet of the created network in bytes. Without it, the cloud chooses.
@@ -58,7 +58,7 @@ pub struct OpenStackClusterSpec {
     #[serde(rename = "externalRouterIPs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic)]
     pub external_router_ips: Vec<ExternalRouterIp>,
-    /// External network for the router and floating IPs. Without it, the only one there is.
+    /// External network for the router and floating IPs. It may be omitted if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_network: Option<NetworkParam>,
     /// Whether the cluster uses no external network.
@@ -84,11 +84,11 @@ pub struct OpenStackClusterSpec {
     /// else provides.
     #[serde(rename = "apiServerFixedIP", skip_serializing_if = "Option::is_none")]
     pub api_server_fixed_ip: Option<String>,
-    /// TCP port of the API server. Without it, 6443.
+    /// TCP port of the API server. The default is 6443.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub api_server_port: Option<i64>,
-    /// Security groups that are created for the machines. Without it, none are.
+    /// Security groups that are created for the machines. Without this field no groups are created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_security_groups: Option<ManagedSecurityGroups>,
     /// Whether security groups are turned off for the ports of the created network.
@@ -101,7 +101,7 @@ pub struct OpenStackClusterSpec {
     /// Where clients reach the API server. The provider sets it once it is known, unless the user sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ApiEndpoint>,
-    /// Availability zones over which control-plane machines are spread. Without any, all.
+    /// Availability zones over which control-plane machines are spread. The default is all zones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub control_plane_availability_zones: Vec<String>,

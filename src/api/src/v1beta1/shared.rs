@@ -58,21 +58,21 @@ impl Default for Condition {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PortOpts {
-    /// Network of the port. Without it, the network of the cluster.
+    /// Network of the port. The default is the network of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkParam>,
-    /// Description of the port. Without it, one that names the cluster.
+    /// Description of the port. The default names the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Suffix of the name of the port, which starts with the name of the server. Without it, the index of the port in
-    /// the list.
+    /// Suffix of the name of the port, which starts with the name of the server. The default is the index of the
+    /// port in the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_suffix: Option<String>,
-    /// Subnets and addresses of the port. Without any, one address of each kind on the network.
+    /// Subnets and addresses of the port. The default is one address of each IP version on the network.
     #[serde(rename = "fixedIPs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic)]
     pub fixed_ips: Vec<FixedIp>,
-    /// Security groups of the port. Without any, the managed groups of the cluster.
+    /// Security groups of the port. The default is the managed groups of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic)]
     pub security_groups: Vec<SecurityGroupParam>,

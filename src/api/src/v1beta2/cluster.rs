@@ -39,26 +39,26 @@ pub struct OpenStackClusterSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1), transform = schema::atomic)]
     pub managed_subnets: Vec<SubnetSpec>,
-    /// Existing subnets to use instead of creating one. Without any, all subnets of network.
+    /// Existing subnets to use instead of creating one. The default is all subnets of the network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic)]
     pub subnets: Vec<SubnetParam>,
-    /// The subnet whose addresses are those of the machines where there are several subnets. Without it, the first one.
+    /// The subnet from which machines get their addresses if there are several. The default is the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary_subnet: Option<SubnetParam>,
-    /// Properties of the router that is created. Only with managedSubnets.
+    /// Properties of the router that is created. They are used only if managedSubnets is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_router: Option<ManagedRouter>,
     /// Existing router to use instead of creating one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterParam>,
-    /// Properties of the network that is created. Only with managedSubnets.
+    /// Properties of the network that is created. They are used only if managedSubnets is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_network: Option<ManagedNetwork>,
-    /// Existing network to use. Without managedSubnets.
+    /// Existing network to use. It is used only if managedSubnets is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkParam>,
-    /// External network for the router and floating IPs. Without it, the only one there is.
+    /// External network for the router and floating IPs. It may be omitted if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_network: Option<NetworkParam>,
     /// Whether the cluster uses an external network. Without it, the cluster uses one.
@@ -67,7 +67,7 @@ pub struct OpenStackClusterSpec {
     /// The endpoint of the API servers and what is in front of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server: Option<ApiServer>,
-    /// Security groups that are created for the machines. Without it, none are.
+    /// Security groups that are created for the machines. Without this field no groups are created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_security_groups: Option<ManagedSecurityGroups>,
     /// Tags for everything that is created for the cluster.
@@ -77,7 +77,7 @@ pub struct OpenStackClusterSpec {
     /// Where clients reach the API server. The provider sets it once it is known, unless the user sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ApiEndpoint>,
-    /// Availability zones over which control-plane machines are spread. Without any, all.
+    /// Availability zones over which control-plane machines are spread. The default is all zones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub control_plane_availability_zones: Vec<String>,

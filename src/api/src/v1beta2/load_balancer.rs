@@ -11,7 +11,7 @@ use crate::{schema, wire::wire_enum};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ApiServer {
-    /// TCP port of the API server. Without it, 6443.
+    /// TCP port of the API server. The default is 6443.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub port: Option<i64>,
@@ -52,12 +52,12 @@ pub struct ApiServerLoadBalancer {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set, transform = schema::since_v1beta2(schema::int32_items))]
     pub additional_ports: Vec<i64>,
-    /// Address ranges that may connect. Those of the cluster itself are always added. Without any, every address may
-    /// connect.
+    /// Address ranges that may connect. Those of the cluster itself are always added. If there are none, every address
+    /// may connect.
     #[serde(rename = "allowedCIDRs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub allowed_cidrs: Vec<String>,
-    /// Octavia provider, such as amphora or ovn. Without it, the cloud's default.
+    /// Octavia provider, such as amphora or ovn. The default is the cloud's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// Name of an Octavia flavor.
@@ -66,7 +66,7 @@ pub struct ApiServerLoadBalancer {
     /// Octavia availability zone of the load balancer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
-    /// Network on which the load balancer has its address. Without it, the cluster network.
+    /// Network on which the load balancer has its address. The default is the cluster network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkParam>,
     /// Subnet on which the load balancer has its address. Only the first is used.
@@ -93,23 +93,24 @@ wire_enum! {
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerMonitor {
     /// TCP: the load balancer opens connections. HTTPS: it also requests /readyz from the API servers, which must answer 200
-    /// without credentials; additional ports are checked by TCP. Absent: TCP for a new monitor, and an existing one keeps
-    /// its type.
+    /// without credentials; additional ports are checked by TCP. By default a new monitor has TCP,
+    /// and an existing one keeps its type.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub monitor_type: Option<LoadBalancerMonitorType>,
-    /// Seconds between two checks. 0 or absent: 10.
+    /// Seconds between two checks. The default is 10, and 0 means the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), transform = schema::since_v1beta2(schema::int32))]
     pub delay: Option<i64>,
-    /// Seconds until a check has failed. 0 or absent: 5.
+    /// Seconds after which a check without an answer counts as failed. The default is 5, and 0 means the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), transform = schema::since_v1beta2(schema::int32))]
     pub timeout: Option<i64>,
-    /// Checks in a row that must succeed until a member is ONLINE. 0 or absent: 5.
+    /// The number of successful checks in a row after which a member is ONLINE. The default is 5, and 0 means the
+    /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10), transform = schema::since_v1beta2(schema::int32))]
     pub max_retries: Option<i64>,
-    /// Checks in a row that must fail until a member is OFFLINE. Absent: 3.
+    /// The number of failed checks in a row after which the operating status of a member is ERROR. The default is 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10), transform = schema::since_v1beta2(schema::int32))]
     pub max_retries_down: Option<i64>,

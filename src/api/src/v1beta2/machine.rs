@@ -32,7 +32,7 @@ pub struct OpenStackMachineSpec {
     /// Name of a Nova key pair whose key is installed on the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh_key_name: Option<String>,
-    /// Ports of the server. Without any, one on the network of the cluster.
+    /// Ports of the server. The default is one port on the network of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::since_v1beta2(schema::atomic))]
     pub ports: Vec<PortOpts>,
@@ -68,7 +68,7 @@ pub struct OpenStackMachineSpec {
     /// them. It can't be combined with serverGroup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_server_group: Option<ManagedServerGroup>,
-    /// The credentials for OpenStack. Without it, those of the cluster.
+    /// The credentials for OpenStack. The default is those of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity_ref: Option<IdentityRef>,
     /// Pool from which the server gets a floating IP.

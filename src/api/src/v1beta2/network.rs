@@ -219,7 +219,7 @@ pub struct SubnetSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::since_v1beta2(schema::atomic))]
     pub dns_nameservers: Vec<String>,
-    /// Ranges from which addresses are allocated. Without any, the whole subnet except its gateway.
+    /// Ranges from which addresses are allocated. The default is the whole subnet except its gateway.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::since_v1beta2(schema::atomic))]
     pub allocation_pools: Vec<AllocationPool>,
@@ -273,7 +273,7 @@ pub struct ManagedRouter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExternalRouterIp {
-    /// The address. Without it, any free one of the subnet.
+    /// The address. The default is any free address of the subnet.
     #[serde(rename = "fixedIP", skip_serializing_if = "Option::is_none")]
     pub fixed_ip: Option<String>,
     /// The subnet of the external network the address belongs to.

@@ -73,7 +73,7 @@ pub struct SecurityGroupRuleSpec {
     pub description: Option<String>,
     /// Direction of the traffic, seen from the instance.
     pub direction: RuleDirection,
-    /// IP version. Without it, IPv4.
+    /// IP version. The default is IPv4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ether_type: Option<RuleEtherType>,
     /// First port, or ICMP type.
@@ -84,7 +84,7 @@ pub struct SecurityGroupRuleSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::since_v1beta2(schema::int32))]
     pub port_range_max: Option<i64>,
-    /// Protocol by name or number. Without it, every protocol.
+    /// Protocol by name or number. The default is every protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// ID of the security group the other side must be in.

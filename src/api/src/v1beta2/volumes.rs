@@ -33,10 +33,10 @@ pub struct RootVolume {
     #[serde(rename = "sizeGiB")]
     #[schemars(range(min = 1), transform = schema::since_v1beta2(schema::int32))]
     pub size_gib: i64,
-    /// Volume type. Without it, the cloud's default.
+    /// Volume type. The default is the cloud's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// Availability zone of the volume. Without it, the cloud's default.
+    /// Availability zone of the volume. The default is the cloud's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<VolumeAvailabilityZone>,
 }
@@ -52,7 +52,7 @@ pub struct VolumeAvailabilityZone {
     /// Name: the zone given in name. Machine: the zone of the machine.
     #[schemars(transform = schema::default_to("Name"))]
     pub from: VolumeAvailabilityZoneSource,
-    /// Name of the zone. Only with from: Name.
+    /// Name of the zone. It can be set only together with from: Name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), regex(pattern = "^[^ ]+$"))]
     pub name: Option<String>,
@@ -80,7 +80,7 @@ pub struct BlockDeviceStorage {
     /// Local: disk of the compute host, lost with the server. Volume: a Cinder volume.
     #[schemars(with = "String", transform = schema::since_v1beta2(schema::one_of(&["Local", "Volume"])))]
     pub type_: BlockDeviceType,
-    /// Properties of the Cinder volume. Only with type: Volume.
+    /// Properties of the Cinder volume. They can be set only together with type: Volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<BlockDeviceVolume>,
 }
@@ -89,10 +89,10 @@ pub struct BlockDeviceStorage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BlockDeviceVolume {
-    /// Volume type. Without it, the cloud's default.
+    /// Volume type. The default is the cloud's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// Availability zone of the volume. Without it, the cloud's default.
+    /// Availability zone of the volume. The default is the cloud's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<VolumeAvailabilityZone>,
 }
