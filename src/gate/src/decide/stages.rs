@@ -265,7 +265,9 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
         }
         return;
     }
-    if machine.stage == Stage::Confirming && !machine.members_are_absent_in(1) {
+    if matches!(machine.stage, Stage::Confirming | Stage::Released)
+        && !machine.members_are_absent_in(1)
+    {
         // The machine has a member again. It is deleted, and the answers since then prove nothing.
         machine.stage = Stage::Removing;
         machine.proven = None;

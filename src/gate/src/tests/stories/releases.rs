@@ -6,7 +6,7 @@ use super::{SECOND, gone, held, member_of, run_with_reads_of_servers, seconds, w
 use crate::{
     model::desired::{Deletion, Health, ServerState},
     tests::{
-        model::Fate,
+        model::{Fate, ModelMember},
         world::{AtEndpoint, World, address, machine_name},
     },
 };
@@ -336,6 +336,27 @@ fn requests_are_made_again_when_the_hook_is_reached_for_the_second_time() {
     run_with_reads_of_servers(&mut world, seconds(30));
     assert!(world.tally.requests > requests);
     assert!(!world.findings.machines[&machine_name(1)].release.is_open());
+}
+
+/// The hook can't be removed for a while, or the Node is drained for hours between the two hooks.
+#[test]
+fn a_member_that_is_there_again_after_the_release_holds_it_and_is_deleted_again() {
+    let mut world = world(2);
+    let is_own = |member: &&ModelMember| member.address == address(1);
+    let own = world.model.members().find(is_own).cloned();
+    world.delete(&machine_name(1));
+    world.controllers = false;
+    let is_open = |world: &World| world.findings.machines[&machine_name(1)].release.is_open();
+    run_with_reads_of_servers(&mut world, seconds(60));
+    assert!(is_open(&world));
+    world.model.pools[0].members.extend(own);
+    let mut held = false;
+    for _ in 0..120 {
+        run_with_reads_of_servers(&mut world, SECOND);
+        held |= !is_open(&world);
+    }
+    assert!(held && is_open(&world));
+    assert_eq!(member_of(&world, 1), None);
 }
 
 #[test]
