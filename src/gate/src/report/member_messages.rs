@@ -4,7 +4,7 @@ use crate::{
     decide::{classify, serving},
     model::{
         evidence::{Evidence, Lack, Serving, Want},
-        machine::Machine,
+        machine::{Machine, Slot},
         member::Class,
         state::State,
     },
@@ -35,6 +35,10 @@ pub(crate) fn member_class(port: u16, class: Class, provider: Provider) -> Strin
     format!("Its member on port {port} {text}{profile}")
 }
 
+fn is_ambiguous(slot: &Slot) -> bool {
+    slot.has_duplicates || slot.foreign.is_some()
+}
+
 /// Which other member has the machine's address, or its name and address, as a sentence.
 pub(crate) fn foreign(state: &State, machine: &Machine, number: u16) -> String {
     let found = state
@@ -42,18 +46,17 @@ pub(crate) fn foreign(state: &State, machine: &Machine, number: u16) -> String {
         .iter()
         .zip(&machine.slots)
         .find(|(port, _)| port.number == number)
-        .and_then(|(port, slot)| {
-            let member = port.members.get(slot.foreign?)?;
-            Some((port, slot, member))
-        });
-    let Some((port, slot, member)) = found else {
-        return member_class(number, Class::Foreign, state.provider);
-    };
-    if slot.has_duplicates {
+        .filter(|(_, slot)| is_ambiguous(slot));
+    if found.is_some_and(|(_, slot)| slot.has_duplicates) {
         return format!(
             "More than one member of port {number} has the machine's name and address, so capo-rs writes nothing"
         );
     }
+    let Some((port, member)) =
+        found.and_then(|(port, slot)| Some((port, port.members.get(slot.foreign?)?)))
+    else {
+        return member_class(number, Class::Foreign, state.provider);
+    };
     let at = member
         .address
         .map_or_else(|| "no address".to_owned(), |address| address.to_string());
@@ -76,7 +79,7 @@ pub(crate) fn machines_in(state: &State, port: u16, class: Class) -> String {
     if class == Class::Foreign
         && let Some((name, machine)) = state.machines.iter().find(|(_, machine)| {
             let mut slots = machine.slots.iter().zip(&state.ports);
-            slots.any(|(slot, known)| known.number == port && slot.foreign.is_some())
+            slots.any(|(slot, known)| known.number == port && is_ambiguous(slot))
         })
     {
         return format!("{}: {}", name.name, foreign(state, machine, port));

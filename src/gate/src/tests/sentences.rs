@@ -78,6 +78,19 @@ fn the_cluster_names_the_machines_whose_members_are_meant() {
 }
 
 #[test]
+fn two_members_with_the_name_and_address_of_a_machine_are_described_as_such() {
+    let (mut state, _) = state();
+    machine(&mut state, 1).slots[1].has_duplicates = true;
+    let described = "More than one member of port 8132 has the machine's name and address, so capo-rs writes nothing";
+    let name = machine_name(1);
+    assert_eq!(foreign(&state, &state.machines[&name], 8132), described);
+    assert_eq!(
+        machines_in(&state, 8132, Class::Foreign),
+        format!("cp-1: {described}")
+    );
+}
+
+#[test]
 fn what_octavia_refuses_is_quoted_for_the_machine_and_the_port() {
     let (mut state, now) = state();
     let refusal = |message: &str| Refusal {
