@@ -185,17 +185,16 @@ fn worst_member(state: &State) -> Option<GateCause> {
     worst.map(|(_, cause)| cause)
 }
 
-/// Whether the monitor of the endpoint's port is usable and no member of the port is up.
+/// Whether no member of the endpoint's port can serve: Octavia has applied none, or the monitor of the port has found
+/// none of them ONLINE in two reads.
 fn none_serves(state: &State) -> bool {
     let Some(port) = state.ports.first() else {
         return true;
     };
     // While Octavia applies a change of a member, the member serves as before.
     let applied = |member: &Member| {
-        matches!(
-            member.provisioning,
-            ProvisioningStatus::Active | ProvisioningStatus::PendingUpdate
-        )
+        member.provisioning == ProvisioningStatus::PendingUpdate
+            || serving::is_in_data_path(port, member)
     };
     if !port.members.iter().any(applied) {
         return true;

@@ -228,3 +228,14 @@ pub(crate) fn any_release_is_open(state: &State) -> bool {
         machine.gates.release.is_open() && machine.stage == Stage::Serving && is_leaving(machine)
     })
 }
+
+/// Whether the data path has the member: its last change succeeded, or the change failed and the monitor finds that it serves.
+pub(crate) fn is_in_data_path(port: &Port, member: &Member) -> bool {
+    match member.provisioning {
+        ProvisioningStatus::Active => true,
+        ProvisioningStatus::Error => {
+            State::monitor_is_usable(port) && member.operating == OperatingStatus::Online
+        }
+        _ => false,
+    }
+}

@@ -11,7 +11,6 @@ use crate::{
         machine::{Machine, Stage},
         member::{JOINING, Member, before_release},
         octavia::Change,
-        port::Port,
         proof::Reach,
         state::State,
     },
@@ -194,7 +193,7 @@ fn others_enabled(
         let member = slot.and_then(|slot| place.port.members.get(slot.at_address()?));
         let Some(member) = member.filter(|member| {
             name != place.name
-                && is_in_data_path(place.port, member)
+                && serving::is_in_data_path(place.port, member)
                 && member.admin_up() != Some(false)
                 && member.weight() != Some(0)
                 && counts(machine, member)
@@ -207,17 +206,6 @@ fn others_enabled(
         found = InService::Unread;
     }
     found
-}
-
-/// Whether the data path has the member: its last change succeeded, or the change failed and the monitor finds that it serves.
-fn is_in_data_path(port: &Port, member: &Member) -> bool {
-    match member.provisioning {
-        ProvisioningStatus::Active => true,
-        ProvisioningStatus::Error => {
-            State::monitor_is_usable(port) && member.operating == OperatingStatus::Online
-        }
-        _ => false,
-    }
 }
 
 fn without_joining(tags: &[String]) -> Vec<String> {

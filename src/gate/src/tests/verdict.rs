@@ -153,6 +153,7 @@ fn the_most_telling_ground_comes_first() {
                 for index in [1, 2] {
                     machine(state, index).want.address = None;
                     member(state, index, 0).provisioning = Error;
+                    member(state, index, 0).operating = OperatingStatus::Error;
                 }
             },
             Some(GateCause::NoneServes),

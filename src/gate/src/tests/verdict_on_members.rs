@@ -45,6 +45,21 @@ fn no_machine_serves_when_a_monitor_says_so_of_each_one_twice() {
         }),
         None
     );
+    // HAProxy goes on with members whose last change was rejected, as their monitor shows.
+    let rejected = |online: bool| {
+        let found = shown(|state, _| {
+            for index in [1, 2] {
+                let member = member(state, index, 0);
+                member.provisioning = ProvisioningStatus::Error;
+                if !online {
+                    member.operating = OperatingStatus::NoMonitor;
+                }
+            }
+        });
+        found.cause
+    };
+    assert_eq!(rejected(true), Some(GateCause::Member(6443, Class::Error)));
+    assert_eq!(rejected(false), none);
     // The monitor of the other port does not show whether the endpoint is served.
     assert_eq!(
         shown(|state, _| {
