@@ -21,6 +21,9 @@ use capo_core::{
     octavia::{StatusTree, TreeMember, TreePool},
 };
 
+/// How many answers to creations of members are kept until a read shows these members. A port has fewer under way at a time.
+const DETAILS_AHEAD: usize = 8;
+
 /// Applies a status tree, which is one consistent snapshot. `began` is when the read of it began.
 pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: &mut Vec<Effect>) {
     let free = tree.provisioning_status == ProvisioningStatus::Active;
@@ -222,7 +225,8 @@ fn observe_members(
         };
         port.members_due |= member.detail.is_none();
     }
-    port.details_ahead.truncate(8);
+    let older = port.details_ahead.len().saturating_sub(DETAILS_AHEAD);
+    port.details_ahead.drain(..older);
     let online = port
         .members
         .iter()

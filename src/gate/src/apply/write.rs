@@ -123,7 +123,12 @@ pub(crate) fn accepted(
                 port.refusal = None;
             }
         }
-        Write::Prune { .. } => note_attempt(state, write, now),
+        Write::Prune { port, member } => {
+            if let Some(left_over) = left_over(state, *port, member) {
+                left_over.failures = 0;
+            }
+            note_attempt(state, write, now);
+        }
         Write::Member {
             machine,
             port,

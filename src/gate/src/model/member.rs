@@ -20,7 +20,8 @@ pub(crate) struct Member {
     pub(crate) lost: ConsecutiveReads,
     /// The unbroken series of reads that saw it ONLINE: its first and last read, and their number.
     pub(crate) online: Option<OnlineRun>,
-    /// The unbroken series of reads in which its health monitor found it down.
+    /// The unbroken series of reads that showed it ERROR or OFFLINE. OFFLINE may mean that nothing was reported about any
+    /// member, so who uses this checks [`State::monitor_is_usable`](crate::model::state::State::monitor_is_usable) too.
     pub(crate) down: ConsecutiveReads,
     pub(crate) detail: Option<MemberDetail>,
     pub(crate) owner: Owner,

@@ -217,7 +217,12 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
             .values()
             .flat_map(|machine| &machine.slots)
             .map(|slot| &slot.attempts)
-            .chain(state.ports.iter().map(|port| &port.attempts))
+            .chain(
+                state
+                    .ports
+                    .iter()
+                    .flat_map(|port| [&port.attempts, &port.retypes]),
+            )
             .chain(members.map(|member| &member.prunes))
         {
             at(attempts.next);

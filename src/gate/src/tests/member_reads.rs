@@ -91,6 +91,14 @@ fn a_new_member_has_the_detail_that_the_answer_to_its_creation_had() {
     let new = state.ports[0].members.last().unwrap();
     assert_eq!(new.detail, Some(detail("new")));
     assert_eq!(state.ports[0].details_ahead, [detail("other")]);
+    let ids: Vec<String> = (1..=10).map(|number| number.to_string()).collect();
+    let (state, _) = after(
+        |state| state.ports[0].details_ahead = ids.iter().map(|id| detail(id)).collect(),
+        |_| (),
+    );
+    let kept = state.ports[0].details_ahead.iter();
+    let kept: Vec<&str> = kept.map(|kept| kept.id.as_str()).collect();
+    assert_eq!(kept, ids[2..]);
 }
 
 #[test]

@@ -303,7 +303,7 @@ fn alarm(read: Duration, change: impl FnOnce(&mut State, &Now)) -> Option<Durati
 #[test]
 fn the_worker_steps_when_something_is_due() {
     const FAR: Duration = Duration::from_secs(200);
-    let cases: [(fn(&mut State, &Now), Duration); 13] = [
+    let cases: [(fn(&mut State, &Now), Duration); 14] = [
         (|_, _| (), FAR),
         (
             |state, now| machine(state, 1).slots[1].attempts = Attempts::inherited(now.instant),
@@ -343,6 +343,10 @@ fn the_worker_steps_when_something_is_due() {
                 state.proof = Some(row);
             },
             SECOND * 9,
+        ),
+        (
+            |state, now| state.ports[1].retypes.next = Some(now.instant + SECOND * 7),
+            SECOND * 7,
         ),
         (
             |state, now| machine(state, 1).hook_gone_since = Some(ago(now, SECOND)),

@@ -295,5 +295,15 @@ fn from_the_tenth_lock_in_a_row_on_a_write_waits_as_after_a_refusal() {
         }
         let refusal = machine(&mut state, 1).slots[1].refusal.clone();
         assert_eq!(refusal.map(|refusal| refusal.class), Some(class));
+        // An accepted deletion ends the row.
+        accepted(
+            &mut state,
+            &prune,
+            None,
+            now.instant,
+            &now,
+            Written::default(),
+        );
+        assert_eq!(state.ports[1].members[0].failures, 0);
     }
 }
