@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_core::MemberStatus;
+use capo_core::{MemberStatus, Provider};
 use capo_gate::{GateObserver as _, MetricEvent, Operation};
 use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service, SignInOutcome};
 use capo_rs::metrics::{Metrics, Settings};
@@ -128,12 +128,12 @@ fn busy() -> Metrics {
         Some(Duration::from_hours(1)),
     );
     metrics.record(&MetricEvent::TimeToActive(
-        "amphora",
+        Provider::Amphora,
         Operation::Create,
         Duration::from_secs(9),
     ));
     metrics.record(&MetricEvent::Transition {
-        provider: "amphora",
+        provider: Provider::Amphora,
         from: MemberStatus::PendingCreate,
         to: MemberStatus::Active,
     });

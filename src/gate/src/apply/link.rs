@@ -75,7 +75,7 @@ pub(crate) fn link(state: &mut State) {
 
 /// Counts the reads without a member, and records how long a creation or a removal took.
 pub(crate) fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<Effect>) {
-    let provider = state.provider.label();
+    let provider = state.provider;
     let suspect = state.reads.suspect;
     for machine in state.machines.values_mut() {
         for (slot, port) in machine.slots.iter_mut().zip(&state.ports) {

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 use capo_core::{
-    MemberStatus, OperatingStatus, ProvisioningStatus,
+    MemberStatus, OperatingStatus, Provider, ProvisioningStatus,
     octavia::{StatusTree, TreeMember, TreePool},
 };
 
@@ -35,12 +35,12 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
     balancer.operating = Some(tree.operating_status.clone());
     balancer.not_found = 0;
 
-    let label = state.provider.label();
+    let provider = state.provider;
     let mut relink = false;
     let mut vanished = false;
     for port in &mut state.ports {
         let before = port.parts().count();
-        relink |= observe_port(port, tree, free, began, label, effects);
+        relink |= observe_port(port, tree, free, began, provider, effects);
         vanished |= port.parts().count() < before;
     }
     if vanished {
@@ -89,7 +89,7 @@ fn observe_port(
     tree: &StatusTree,
     free: bool,
     began: Stamp,
-    provider: &'static str,
+    provider: Provider,
     effects: &mut Vec<Effect>,
 ) -> bool {
     let mut ambiguous = None;
@@ -191,7 +191,7 @@ fn observe_members(
     read: &[TreeMember],
     free: bool,
     began: Stamp,
-    provider: &'static str,
+    provider: Provider,
     effects: &mut Vec<Effect>,
 ) -> bool {
     let mut changed = replace_members(port, read, began, provider, effects);
@@ -242,7 +242,7 @@ fn replace_members(
     port: &mut Port,
     read: &[TreeMember],
     began: Stamp,
-    provider: &'static str,
+    provider: Provider,
     effects: &mut Vec<Effect>,
 ) -> bool {
     let before = port.members.iter().map(|member| &member.id);
@@ -335,12 +335,7 @@ fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> 
     }
 }
 
-fn transition(
-    effects: &mut Vec<Effect>,
-    provider: &'static str,
-    from: MemberStatus,
-    to: MemberStatus,
-) {
+fn transition(effects: &mut Vec<Effect>, provider: Provider, from: MemberStatus, to: MemberStatus) {
     effects.push(Effect::Record(MetricEvent::Transition {
         provider,
         from,

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::model::{call::Operation, decision::GateName};
-use capo_core::{GateState, MemberStatus, Reason, label_enum};
+use capo_core::{GateState, MemberStatus, Provider, Reason, label_enum};
 
 /// An event to count. Its labels are those of the metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MetricEvent {
     /// A member changed its provisioning status between two reads.
     Transition {
-        /// The `provider` label.
-        provider: &'static str,
+        /// The provider of the load balancer.
+        provider: Provider,
         /// The status before.
         from: MemberStatus,
         /// The status after.
@@ -24,9 +24,9 @@ pub enum MetricEvent {
     /// A gate held a machine for this long, and holds it no more.
     HoldEnded(GateName, Reason, Duration),
     /// A member was read ACTIVE for the first time, this long after its POST was sent.
-    TimeToActive(&'static str, Operation, Duration),
+    TimeToActive(Provider, Operation, Duration),
     /// A member was confirmed absent, this long after its DELETE was sent.
-    TimeToRemoved(&'static str, Duration),
+    TimeToRemoved(Provider, Duration),
     /// A read of the status tree ended: whether it succeeded, and how long it took.
     Read(bool, Duration),
 }

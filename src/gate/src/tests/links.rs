@@ -18,7 +18,7 @@ use crate::{
     tests::pair::{STEP, ago, machine, member, state},
 };
 use capo_core::{
-    FailureClass, ProvisioningStatus,
+    FailureClass, Provider, ProvisioningStatus,
     octavia::{Listener, Member, Pool},
 };
 
@@ -132,7 +132,7 @@ fn the_time_to_removed_is_recorded_in_the_second_read_without_the_member() {
         effects
     };
     let removed = Effect::Record(MetricEvent::TimeToRemoved(
-        "amphora",
+        Provider::Amphora,
         Duration::from_secs(3),
     ));
     assert_eq!(recorded(&mut state), []);
@@ -173,7 +173,7 @@ fn a_member_that_became_active_ends_the_repairs_once_it_has_stayed_so() {
         assert_eq!(slot.attempts.made, made, "{calm:?}");
         assert!(slot.posted.is_none());
         let became =
-            MetricEvent::TimeToActive("amphora", Operation::Create, Duration::from_secs(2));
+            MetricEvent::TimeToActive(Provider::Amphora, Operation::Create, Duration::from_secs(2));
         assert_eq!(effects, [Effect::Record(became)]);
     }
     // A member whose deletion was accepted reads ACTIVE until Octavia begins with it.

@@ -79,7 +79,7 @@ impl GateObserver for Metrics {
         match event {
             MetricEvent::Transition { provider, from, to } => families
                 .transitions
-                .with_label_values(&[from.as_str(), to.as_str(), provider])
+                .with_label_values(&[from.as_str(), to.as_str(), provider.label()])
                 .inc(),
             MetricEvent::Operation(operation, outcome) => families
                 .operations
@@ -95,11 +95,11 @@ impl GateObserver for Metrics {
                 .observe(held.as_secs_f64()),
             MetricEvent::TimeToActive(provider, operation, took) => families
                 .time_to_active
-                .with_label_values(&[provider, operation.as_str()])
+                .with_label_values(&[provider.label(), operation.as_str()])
                 .observe(took.as_secs_f64()),
             MetricEvent::TimeToRemoved(provider, took) => families
                 .time_to_removed
-                .with_label_values(&[provider])
+                .with_label_values(&[provider.label()])
                 .observe(took.as_secs_f64()),
             MetricEvent::Read(succeeded, took) => {
                 families.polled("load-balancer", *succeeded, *took);

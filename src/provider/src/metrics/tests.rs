@@ -182,7 +182,7 @@ fn every_provider_has_series_of_its_own() {
     ] {
         let metrics = Metrics::new(Settings::default()).unwrap();
         for name in names {
-            let provider = Provider::of(name).label();
+            let provider = Provider::of(name);
             metrics.record(&MetricEvent::Transition {
                 provider,
                 from: MemberStatus::PendingCreate,
