@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Pauses that grow by a factor up to a longest pause. Each pause is spread by up to a fifth of its length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Schedule {
+pub struct ExponentialBackoff {
     /// The pause after the first attempt.
     pub first: Duration,
     /// The factor between one pause and the next.
@@ -13,7 +13,7 @@ pub struct Schedule {
     pub longest: Duration,
 }
 
-impl Schedule {
+impl ExponentialBackoff {
     /// Pauses that double.
     pub const fn doubling(first: Duration, longest: Duration) -> Self {
         Self {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_longest() {
-        let schedule = Schedule::doubling(Duration::from_secs(5), Duration::from_mins(1));
+        let schedule = ExponentialBackoff::doubling(Duration::from_secs(5), Duration::from_mins(1));
         let pauses = [0, 1, 2, 3, 4, 5, u32::MAX].map(|n| schedule.pause(n).as_secs());
         assert_eq!(pauses, [5, 10, 20, 40, 60, 60, 60]);
     }

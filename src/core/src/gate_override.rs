@@ -52,12 +52,9 @@ pub fn parse_optional(text: Option<&str>, now: Timestamp) -> GateOverride {
 /// Reads the annotation's value. A bypass that does not end in the future is refused like a misspelt one, because
 /// nothing may open a gate after its end or without a reason.
 pub fn parse(text: &str, now: Timestamp) -> GateOverride {
-    match read(text.trim(), now) {
-        Ok(word) => word,
-        Err(error) => GateOverride::Refused {
-            message: error.to_string(),
-        },
-    }
+    read(text.trim(), now).unwrap_or_else(|error| GateOverride::Refused {
+        message: error.to_string(),
+    })
 }
 
 /// What is wrong with the annotation's value, and what is allowed.

@@ -29,10 +29,10 @@ const TOO_OLD_AGE: Duration = Duration::from_mins(1);
 /// One cloud with one credential. A clone is cheap; clones share the token, the budget and the versions of the
 /// services.
 #[derive(Clone)]
-pub struct Cloud(pub(crate) Arc<Shared>);
+pub struct Cloud(pub(crate) Arc<CloudInner>);
 
-/// What the clones of a [`Cloud`] share.
-pub(crate) struct Shared {
+/// The parts of a [`Cloud`] that its clones share.
+pub(crate) struct CloudInner {
     pub(crate) profile: CloudProfile,
     pub(crate) token_source: Arc<TokenSource>,
     pub(crate) budgets: Arc<Budgets>,

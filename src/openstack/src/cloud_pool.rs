@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
-    cloud::{Budgets, Cloud, Shared},
+    cloud::{Budgets, Cloud, CloudInner},
     lease::LeaseToken,
     observer::CallObserver,
     profile::{BudgetKey, CloudProfile, CredentialKey, ProfileError},
@@ -42,7 +42,7 @@ struct Inner {
 
 #[derive(Default)]
 struct Known {
-    clouds: HashMap<CloudProfile, (Arc<Shared>, Instant)>,
+    clouds: HashMap<CloudProfile, (Arc<CloudInner>, Instant)>,
     token_sources: HashMap<CredentialKey, Weak<TokenSource>>,
     budgets: HashMap<BudgetKey, Weak<Budgets>>,
     transports: HashMap<(Option<String>, bool), Weak<Transport>>,
@@ -115,7 +115,7 @@ impl Clouds {
         levels
     }
 
-    fn shared(&self, known: &mut Known, profile: CloudProfile) -> Result<Shared, ProfileError> {
+    fn shared(&self, known: &mut Known, profile: CloudProfile) -> Result<CloudInner, ProfileError> {
         let settings = &self.0.settings;
         let authorities = profile
             .authorities
@@ -151,7 +151,7 @@ impl Clouds {
         let budgets = shared_or_new(&mut known.budgets, BudgetKey(profile.clone()), || {
             Budgets::new(limits)
         });
-        Ok(Shared {
+        Ok(CloudInner {
             profile,
             token_source,
             budgets,

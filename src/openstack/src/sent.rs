@@ -33,8 +33,8 @@ impl Withdrawal {
 
     /// Whether the change that is about to be sent was withdrawn.
     pub fn is_withdrawn() -> bool {
-        let taken_back = WITHDRAWAL.try_with(|withdrawal| withdrawal.0.load(Ordering::SeqCst));
-        taken_back.unwrap_or(false)
+        let is_withdrawn = WITHDRAWAL.try_with(|withdrawal| withdrawal.0.load(Ordering::SeqCst));
+        is_withdrawn.unwrap_or(false)
     }
 }
 

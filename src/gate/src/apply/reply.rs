@@ -7,8 +7,8 @@ use crate::model::{
     state::State,
 };
 
-/// What a reply shows.
-pub(crate) enum Shown {
+/// What a reply counts as in the proof.
+pub(crate) enum ReplyOutcome {
     Counts,
     /// The leaving machine itself has answered: its clients are served, and the load balancer still sends it new ones.
     Own {
@@ -20,8 +20,8 @@ pub(crate) enum Shown {
     },
 }
 
-impl Shown {
-    /// What a reply shows. The machine with the addresses `leaving` must not have given it.
+impl ReplyOutcome {
+    /// The outcome of a reply. The machine with the addresses `leaving` must not have given it.
     pub(crate) fn of(result: &EndpointResult, leaving: &[IpAddr]) -> Self {
         match result {
             Ok(EndpointReply::Connected) => Self::Counts,
@@ -97,7 +97,7 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
         .get(&proof.machine)
         .filter(|_| proof.round != Round::InService)
         .and_then(|machine| machine.want.address);
-    let shown = Shown::of(result, leaving.as_slice());
+    let outcome = ReplyOutcome::of(result, leaving.as_slice());
     state.answered |= matches!(result, Ok(EndpointReply::Answer(answer)) if answer.is_served());
     let Some(port) = state
         .proof
@@ -107,8 +107,8 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
         return;
     };
     port.requests.retain(|request| *request != id);
-    if shown.is_reached() {
+    if outcome.is_reached() {
         state.unreachable_since = None;
     }
-    shown.count(port);
+    outcome.count(port);
 }

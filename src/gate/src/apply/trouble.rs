@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::model::{clock::Now, octavia::Failure, state::State, trouble::Trouble};
-use capo_core::{FailureClass, backoff::Schedule};
+use capo_core::{FailureClass, backoff::ExponentialBackoff};
 
 /// Notes that OpenStack did not answer. No call is made until the pause is over.
 pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
@@ -60,6 +60,7 @@ fn back_off(class: FailureClass, failures: u32) -> Duration {
         | FailureClass::NotImplemented
         | FailureClass::NoService => (10, 60),
     };
-    let pauses = Schedule::doubling(Duration::from_secs(first), Duration::from_secs(most));
+    let pauses =
+        ExponentialBackoff::doubling(Duration::from_secs(first), Duration::from_secs(most));
     pauses.pause(failures.saturating_sub(1))
 }

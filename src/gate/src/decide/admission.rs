@@ -29,7 +29,7 @@ pub(crate) fn admission(
         return GateDecision::Open(GateCause::Admitted);
     }
     if machine.want.deletion != Deletion::No {
-        return GateDecision::NotAsked;
+        return GateDecision::NotEvaluated;
     }
     let before = precedence(state, machine, now);
     if let Some(held @ GateDecision::Held(GateCause::NotObserved | GateCause::Paused)) = before {

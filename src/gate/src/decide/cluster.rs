@@ -159,7 +159,7 @@ fn worst_member(state: &State) -> Option<GateCause> {
         let leaving = serving::is_leaving(machine);
         for (slot, port) in machine.slots.iter().zip(&state.ports) {
             let class = classify::slot(slot, port, state.orphan_span());
-            let weight = match class {
+            let severity = match class {
                 Class::Missing | Class::Active if leaving => continue,
                 Class::Active => continue,
                 Class::Error => 5,
@@ -177,8 +177,8 @@ fn worst_member(state: &State) -> Option<GateCause> {
                     _ => GateCause::Member(port.number, class),
                 }
             };
-            if worst.is_none_or(|(least, _)| weight > least) {
-                worst = Some((weight, cause));
+            if worst.is_none_or(|(worst_severity, _)| severity > worst_severity) {
+                worst = Some((severity, cause));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Instant};
 use jiff::Timestamp;
 
 use crate::{
-    apply::reply::Shown,
+    apply::reply::ReplyOutcome,
     decide::{
         precedence::{self, override_text},
         proof::{self, WITHOUT_PROOF},
@@ -58,7 +58,7 @@ impl Requests {
     /// Counts a reply. `None` means that more requests are needed.
     pub fn reply(&mut self, result: &EndpointResult, now: Instant) -> Option<ProofOutcome> {
         for port in &mut self.row.ports {
-            Shown::of(result, &self.leaving).count(port);
+            ReplyOutcome::of(result, &self.leaving).count(port);
         }
         let now = Now {
             instant: now,
@@ -135,7 +135,7 @@ pub fn carrier_findings(
                 CarrierDeletion::Since(_) if inputs.asked.contains_key(&carrier.machine) => {
                     decided(&|| by_rules(inputs, carrier, is_next, now))
                 }
-                CarrierDeletion::No | CarrierDeletion::Since(_) => Gate::NOT_ASKED,
+                CarrierDeletion::No | CarrierDeletion::Since(_) => Gate::NOT_EVALUATED,
                 CarrierDeletion::WithoutHook => decided(&|| {
                     let text = "The deletion hook was removed from the Machine";
                     Gate::open(Reason::MachineReleased, text)

@@ -130,7 +130,7 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
         };
         match machine.want.deletion {
             Deletion::AtHook { .. } | Deletion::OutOfBand { .. } | Deletion::BeforeHook { .. }
-                if is_release_asked(machine) =>
+                if is_release_requested(machine) =>
             {
                 match release::before_rules(state, machine, now, needs) {
                     Before::Decided(decision) => evaluation.release = decision,
@@ -150,7 +150,7 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
 
 /// Whether the machine waits for its release, or its release began before Cluster API went back to an earlier step of the
 /// deletion.
-pub(crate) fn is_release_asked(machine: &Machine) -> bool {
+pub(crate) fn is_release_requested(machine: &Machine) -> bool {
     match machine.want.deletion {
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => true,
         Deletion::BeforeHook { .. } => machine.stage > Stage::Serving,
@@ -277,9 +277,9 @@ fn repair_is_near(state: &State, now: &Now) -> bool {
         .any(|slot| {
             let next = slot.attempts.next.filter(|_| slot.put_tried);
             next.is_some_and(|next| {
-                let eve = next.checked_sub(EVIDENCE_BEFORE_REPAIR).unwrap_or(next);
-                let over = next.checked_add(EVIDENCE_BEFORE_REPAIR).unwrap_or(next);
-                (eve..=over).contains(&now.instant)
+                let from = next.checked_sub(EVIDENCE_BEFORE_REPAIR).unwrap_or(next);
+                let until = next.checked_add(EVIDENCE_BEFORE_REPAIR).unwrap_or(next);
+                (from..=until).contains(&now.instant)
             })
         })
 }

@@ -25,7 +25,7 @@ pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
 
 /// Begins, keeps or ends the series of requests that the stage of the release needs, and notes what the series before the
 /// drain has shown.
-pub(crate) fn keep(state: &mut State, name: &ObjectName, others: Others, now: &Now) {
+pub(crate) fn update(state: &mut State, name: &ObjectName, others: Others, now: &Now) {
     note_reach(state, name, now);
     note_answers(state, name, now);
     let wanted = state

@@ -148,11 +148,11 @@ pub(crate) fn observed_release(
     needs: &mut Needs,
 ) -> GateDecision {
     if state.settings.mode != GateMode::Observe || !machine.want.admitted {
-        return GateDecision::NotAsked;
+        return GateDecision::NotEvaluated;
     }
     match precedence(state, machine, now) {
         Some(decision @ (GateDecision::Bypassed | GateDecision::Observed(_))) => return decision,
-        Some(_) => return GateDecision::NotAsked,
+        Some(_) => return GateDecision::NotEvaluated,
         None => {}
     }
     needs.health = true;

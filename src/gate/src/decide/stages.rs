@@ -7,7 +7,7 @@ use crate::{
     decide::{
         evaluation::{Evaluation, Needs},
         freshness::lists_are_fresh,
-        is_release_asked,
+        is_release_requested,
         precedence::blind,
         proof, serving,
     },
@@ -73,7 +73,7 @@ pub(crate) fn carry_release(
 ) {
     // A machine that was paused in the middle of its release counts as leaving, so no other release begins.
     let is_interrupted = |machine: &Machine| {
-        machine.want.paused && machine.stage > Stage::Serving && is_release_asked(machine)
+        machine.want.paused && machine.stage > Stage::Serving && is_release_requested(machine)
     };
     let chosen = if state.machines.values().any(is_interrupted) {
         None
@@ -92,7 +92,7 @@ pub(crate) fn carry_release(
         return;
     };
     let others = serving::others_serve(state, &name, now);
-    proof::keep(state, &name, others, now);
+    proof::update(state, &name, others, now);
     let failure = state
         .proof
         .as_ref()
@@ -139,7 +139,7 @@ pub(crate) fn carry_release(
     }
     if moved {
         // The requests of the new stage begin in this step.
-        proof::keep(state, &name, others, now);
+        proof::update(state, &name, others, now);
     }
     state.releasing = Some(name);
 }

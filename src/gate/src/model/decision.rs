@@ -36,7 +36,7 @@ pub(crate) struct GateDecisions {
 pub enum GateDecision {
     /// The gate was not evaluated, because nothing waits for it.
     #[default]
-    NotAsked,
+    NotEvaluated,
     /// The gate does not hold the machine, for this cause.
     Open(GateCause),
     /// The gate does not hold the machine, because an operator bypasses it.
@@ -57,7 +57,7 @@ impl GateDecision {
     /// The state that metrics and conditions show.
     pub fn state(self) -> GateState {
         match self {
-            Self::NotAsked => GateState::Unknown,
+            Self::NotEvaluated => GateState::Unknown,
             Self::Open(_) | Self::Observed(_) => GateState::Open,
             Self::Bypassed => GateState::Bypassed,
             Self::Held(_) => GateState::Held,
@@ -67,7 +67,7 @@ impl GateDecision {
     /// The reason that events and metrics show; `None` where the gate was not evaluated.
     pub fn reason(self) -> Option<Reason> {
         match self {
-            Self::NotAsked => None,
+            Self::NotEvaluated => None,
             Self::Open(cause) | Self::Observed(cause) | Self::Held(cause) => Some(cause.reason()),
             Self::Bypassed => Some(Reason::OperatorBypass),
         }

@@ -162,7 +162,7 @@ pub struct Gate {
 
 impl Gate {
     /// A gate that was not evaluated.
-    pub const NOT_ASKED: Self = Self {
+    pub const NOT_EVALUATED: Self = Self {
         state: GateState::Unknown,
         reason: Reason::NotYetObserved,
         message: String::new(),

@@ -26,7 +26,7 @@ use crate::model::{
     trouble::Trouble,
 };
 use capo_core::{
-    ObjectName, OperatingStatus, Provider, ProvisioningStatus, ids::LoadBalancerId,
+    Lookup, ObjectName, OperatingStatus, Provider, ProvisioningStatus, ids::LoadBalancerId,
     octavia::MonitorNumbers,
 };
 
@@ -61,7 +61,7 @@ pub struct State {
     pub(crate) reads: Reads,
     pub(crate) trouble: Option<Trouble>,
     /// The names whose machines were looked up before their members are pruned.
-    pub(crate) lookups: BTreeMap<String, Lookup>,
+    pub(crate) lookups: BTreeMap<String, MachineLookup>,
     /// The requests through the endpoint for the machine that is being released.
     pub(crate) proof: Option<Proof>,
     /// The number of requests that were sent through the endpoint.
@@ -177,7 +177,7 @@ impl Ladder {
 
 /// A lookup of whether a machine still exists.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lookup {
+pub(crate) struct MachineLookup {
     pub(crate) sent: Instant,
     pub(crate) under_way: bool,
     pub(crate) absent: bool,
@@ -363,11 +363,11 @@ impl State {
     }
 
     /// The cluster's CA in PEM.
-    pub fn ca(&self) -> capo_core::Lookup<&str> {
+    pub fn ca(&self) -> Lookup<&str> {
         match self.cluster().map(|cluster| &cluster.ca_pem) {
-            Some(capo_core::Lookup::Found(pem)) => capo_core::Lookup::Found(pem),
-            Some(capo_core::Lookup::Absent) => capo_core::Lookup::Absent,
-            Some(capo_core::Lookup::Unknown) | None => capo_core::Lookup::Unknown,
+            Some(Lookup::Found(pem)) => Lookup::Found(pem),
+            Some(Lookup::Absent) => Lookup::Absent,
+            Some(Lookup::Unknown) | None => Lookup::Unknown,
         }
     }
 }

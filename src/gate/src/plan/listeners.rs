@@ -247,7 +247,11 @@ fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) 
 }
 
 /// Keeps the type and the timing of monitors, and the source ranges of listeners, as desired.
-pub(crate) fn keep(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
+pub(crate) fn update_settings(
+    state: &State,
+    desired: &DesiredLoadBalancer,
+    now: &Now,
+) -> Option<Todo> {
     state
         .ports
         .iter()

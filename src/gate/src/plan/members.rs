@@ -235,18 +235,18 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 return None;
             }
             let others = matches!(machine.others, Some(Others::Serve));
-            let unasked = match machine.want.deletion {
+            let needs_no_proof = match machine.want.deletion {
                 Deletion::Unhooked { .. } => true,
                 Deletion::AfterHook { .. } => others || state.is_cluster_deleting(),
                 _ => machine.gates.release.is_open(),
             };
-            if !unasked && !others {
+            if !needs_no_proof && !others {
                 return None;
             }
-            if !unasked && matches!(machine.stage, Stage::Proving | Stage::Confirming) {
+            if !needs_no_proof && matches!(machine.stage, Stage::Proving | Stage::Confirming) {
                 return None;
             }
-            if !unasked && machine.stage == Stage::Draining {
+            if !needs_no_proof && machine.stage == Stage::Draining {
                 let takes_traffic = member.provisioning == ProvisioningStatus::Active
                     && member.gets_connections(state.provider) != Some(false);
                 if !takes_traffic || slot.is_backing_off(now.instant) {

@@ -172,11 +172,11 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
                 }
             }
             Some(Todo::Tree) => {
-                let hot = state
+                let was_tried_just_now = state
                     .reads
                     .tried
                     .is_some_and(|tried| now.since(tried) < Duration::from_millis(500));
-                return if hot { None } else { tree() };
+                return if was_tried_just_now { None } else { tree() };
             }
             None => {}
         }
@@ -239,7 +239,7 @@ fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option
     let is_deleting = desired.cluster.cluster_deleting;
     if !is_deleting && !state.machines_known {
         return listeners::make_or_repair(state, desired, now)
-            .or_else(|| listeners::keep(state, desired, now));
+            .or_else(|| listeners::update_settings(state, desired, now));
     }
     let todo = members::restore(state, now).or_else(|| {
         if is_deleting {
@@ -257,7 +257,7 @@ fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option
     members::create(state, desired, now)
         .or_else(|| repair::repair(state, now))
         .or_else(|| prune::prune(state, now))
-        .or_else(|| listeners::keep(state, desired, now))
+        .or_else(|| listeners::update_settings(state, desired, now))
 }
 
 /// Probes API servers at their own addresses if a decision depends on the answers.

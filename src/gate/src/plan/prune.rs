@@ -12,7 +12,7 @@ use crate::{
         member::{Member, Owner},
         octavia::Change,
         port::Port,
-        state::{FRESH, Lookup, State},
+        state::{FRESH, MachineLookup, State},
     },
     plan::{
         removal_guard::may_remove,
@@ -108,14 +108,14 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
             continue;
         };
         let known = known.remove(machine).or_else(|| lookups.remove(machine));
-        let due = known.is_none_or(|lookup: Lookup| {
+        let due = known.is_none_or(|lookup: MachineLookup| {
             !lookup.under_way && now.since(lookup.sent) >= LOOKUP_AGAIN
         });
         let lookup = if due && !paused && member.ownerless_reads >= 2 && !machine.is_empty() {
             effects.push(Effect::LookUp {
                 machine: machine.to_owned(),
             });
-            Some(Lookup {
+            Some(MachineLookup {
                 sent: now.instant,
                 under_way: true,
                 absent: false,

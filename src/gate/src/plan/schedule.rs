@@ -13,7 +13,7 @@ use crate::{
     },
     plan::{prune, requests},
 };
-use capo_core::{Provider, ProvisioningStatus};
+use capo_core::{GateOverride, Provider, ProvisioningStatus};
 
 /// How often API servers are probed while their answers are wanted.
 pub(crate) const PROBE_GAP: Duration = Duration::from_secs(5);
@@ -254,16 +254,16 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
         read.instant
             .checked_add(state.reads.stale_after.max(state.fresh_for()) + Duration::from_millis(1))
     }));
-    let word = |word: &capo_core::GateOverride| match word {
-        capo_core::GateOverride::Bypass { until, .. } => {
+    let bypass_end = |gate_override: &GateOverride| match gate_override {
+        GateOverride::Bypass { until, .. } => {
             let left = Duration::try_from(until.duration_since(now.wall)).ok()?;
             now.instant.checked_add(left + Duration::from_millis(1))
         }
         _ => None,
     };
-    at(word(&desired.cluster.operator));
+    at(bypass_end(&desired.cluster.operator));
     for machine in state.machines.values() {
-        at(word(&machine.want.operator));
+        at(bypass_end(&machine.want.operator));
         at(machine
             .hook_gone_since
             .and_then(|gone| gone.checked_add(SOON_GONE)));

@@ -141,7 +141,7 @@ fn machine_finding(
     let cause = |cause| messages::cause(state, Some((name, machine)), cause);
     let shown = |decision: GateDecision, since: Option<Stamp>, more: &str| {
         let message = match decision {
-            GateDecision::NotAsked => return Gate::NOT_ASKED,
+            GateDecision::NotEvaluated => return Gate::NOT_EVALUATED,
             GateDecision::Open(open) => cause(open),
             GateDecision::Observed(_) => {
                 without_semicolon(&messages::observed(state, name, machine))

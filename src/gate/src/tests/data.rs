@@ -39,7 +39,7 @@ fn metrics_and_the_command_line_have_a_word_for_everything() {
     );
     let cause = GateCause::Draining;
     for (decision, label, reason) in [
-        (GateDecision::NotAsked, "Unknown", None),
+        (GateDecision::NotEvaluated, "Unknown", None),
         (GateDecision::Open(cause), "Open", Some(cause.reason())),
         (GateDecision::Observed(cause), "Open", Some(cause.reason())),
         (

@@ -10,7 +10,7 @@ use crate::{
         effect::Effect,
         event::{Event, ProbeOutcome},
         machine::Stage,
-        state::{Lookup, State},
+        state::{MachineLookup, State},
         trouble::Trouble,
     },
     tests::{
@@ -18,7 +18,7 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::{FailureClass, ObjectName};
+use capo_core::{FailureClass, Lookup, ObjectName};
 
 /// The state after an event, and the metric events that it records.
 pub(crate) fn after((mut state, now): (State, Now), event: Event) -> (State, Vec<Effect>) {
@@ -58,7 +58,7 @@ fn handed_over(
 #[test]
 fn another_load_balancer_begins_with_nothing_that_was_read_of_the_last_one() {
     let cases: [fn(&mut DesiredLoadBalancer); 3] = [
-        |desired| desired.id = capo_core::Lookup::Found("another".into()),
+        |desired| desired.id = Lookup::Found("another".into()),
         |desired| desired.name = "another".to_owned(),
         |desired| desired.ports = vec![6443],
     ];
@@ -200,7 +200,7 @@ fn an_answer_of_the_clusters_api_server_shows_that_it_was_initialised() {
 fn a_name_is_known_to_be_absent_only_when_the_lookup_says_so() {
     for (exists, is_absent) in [(Some(false), true), (Some(true), false), (None, false)] {
         let (mut before, now) = state();
-        let lookup = Lookup {
+        let lookup = MachineLookup {
             sent: ago(&now, Duration::from_secs(9)),
             under_way: true,
             absent: !is_absent,

@@ -118,7 +118,7 @@ fn a_machine_is_released_after_answers_at_the_floating_ip_on_another_one() {
     }
     assert_eq!(
         gate(&inputs(&on_b, Some(&served)), &carriers, "b"),
-        Gate::NOT_ASKED
+        Gate::NOT_EVALUATED
     );
     let held_there = gate(&inputs(&on_a, Some(&served)), &carriers, "a");
     assert!(
@@ -230,7 +230,7 @@ fn a_machine_that_the_rules_do_not_decide_on_does_not_hold_up_those_behind_it() 
         let mut inputs = inputs(&on_b, Some(&served));
         inputs.asked = asked;
         let first = gate(&inputs, &carriers, "c");
-        assert_eq!(first == Gate::NOT_ASKED, expected, "{first:?}");
+        assert_eq!(first == Gate::NOT_EVALUATED, expected, "{first:?}");
         assert!(!first.is_open());
         assert!(gate(&inputs, &carriers, "a").is_open());
     }

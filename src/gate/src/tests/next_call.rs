@@ -95,7 +95,7 @@ fn a_read_that_may_open_a_gate_has_its_priority() {
                     *decision = if index == gate {
                         GateDecision::Held(cause)
                     } else {
-                        GateDecision::NotAsked
+                        GateDecision::NotEvaluated
                     };
                 }
             });

@@ -14,7 +14,7 @@ use crate::{
         state::State,
     },
     plan::{
-        listeners::{is_as_wanted, keep, make_or_repair},
+        listeners::{is_as_wanted, make_or_repair, update_settings},
         todo::Todo,
     },
     tests::pair::{STEP, ago, machine, state},
@@ -276,7 +276,10 @@ const OTHER: MonitorNumbers = MonitorNumbers {
 fn kept(change: impl FnOnce(&mut State, &Now)) -> (Done, bool) {
     let (state, now) = prepared(change);
     let desired = state.desired.clone().unwrap();
-    (done(keep(&state, &desired, &now)), is_as_wanted(&state))
+    (
+        done(update_settings(&state, &desired, &now)),
+        is_as_wanted(&state),
+    )
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
         machine::Stage,
         member::{Member, Owner},
         octavia::Change,
-        state::{FRESH, Lookup, State},
+        state::{FRESH, MachineLookup, State},
     },
     plan::{
         prune::{LOOKUP_AGAIN, look_up, prune},
@@ -108,7 +108,7 @@ fn a_member_at_an_address_that_its_machine_no_longer_has_goes_when_another_one_r
 fn the_member_of_a_machine_that_is_gone_goes_after_a_lookup_of_a_moment_ago() {
     let looked_up = |age: Duration, under_way: bool, absent: bool| {
         pruned(|state, now| {
-            let lookup = Lookup {
+            let lookup = MachineLookup {
                 sent: ago(now, age),
                 under_way,
                 absent,
@@ -149,7 +149,7 @@ fn a_machine_is_looked_up_when_two_reads_showed_its_member_and_again_after_a_whi
         effects.len()
     };
     let known = |state: &mut State, sent: Instant, under_way: bool| {
-        let lookup = Lookup {
+        let lookup = MachineLookup {
             sent,
             under_way,
             absent: true,

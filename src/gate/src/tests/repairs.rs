@@ -11,7 +11,7 @@ use crate::{
         member::Owner,
         octavia::Change,
         part::ConsecutiveReads,
-        state::{FRESH, Lookup, State},
+        state::{FRESH, MachineLookup, State},
     },
     plan::{
         prune::{self, LOOKUP_AGAIN},
@@ -221,7 +221,7 @@ fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
     gone.name = format!("{}cp-3", state.ports[0].prefix);
     gone.owner = Owner::Gone;
     state.ports[0].members.push(gone);
-    let lookup = Lookup {
+    let lookup = MachineLookup {
         sent: now.instant,
         under_way: false,
         absent: true,

@@ -202,7 +202,7 @@ fn kept(
         since: jiff::Timestamp::UNIX_EPOCH,
     };
     change(&mut state, &now);
-    proof::keep(&mut state, &machine_name(1), others, &now);
+    proof::update(&mut state, &machine_name(1), others, &now);
     state.proof.map(|row| {
         assert_eq!(row.machine, machine_name(1));
         let is_new = row.began == now.instant;
@@ -366,7 +366,7 @@ fn kept_after(at: Stage, began: Duration, proven: Option<Duration>) -> (Option<b
     let mut row = Proof::new(machine_name(1), Round::Removed, ago(&now, began), required);
     row.ports[0].answers = needed;
     state.proof = Some(row);
-    proof::keep(&mut state, &machine_name(1), Others::Serve, &now);
+    proof::update(&mut state, &machine_name(1), Others::Serve, &now);
     let is_new = state.proof.as_ref().map(|proof| proof.began == now.instant);
     (is_new, machine(&mut state, 1).proven == Some(now.instant))
 }

@@ -40,7 +40,7 @@ fn leave(state: &mut State, absent: u32) {
 fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
     let held = |cause| GateDecision::Held(cause);
     let open = |cause| GateDecision::Open(cause);
-    let word = GateOverride::Hold {
+    let operator_hold = GateOverride::Hold {
         reason: "h".to_owned(),
     };
     let facts = |change: fn(&mut ClusterFacts)| {
@@ -64,7 +64,7 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
         open(GateCause::ClusterDeleting)
     );
     assert_eq!(
-        unhooked(|state, _| state.desired.as_mut().unwrap().cluster.operator = word),
+        unhooked(|state, _| state.desired.as_mut().unwrap().cluster.operator = operator_hold),
         held(GateCause::OperatorHold)
     );
     assert_eq!(
@@ -233,7 +233,7 @@ fn observing_asks_only_where_a_gate_could_hold() {
             release::observed_release(state, &machine_name(1), machine, &now, &mut needs);
         let decided_before_the_rules = matches!(
             decision,
-            GateDecision::NotAsked
+            GateDecision::NotEvaluated
                 | GateDecision::Bypassed
                 | GateDecision::Observed(GateCause::OperatorHold)
         );
@@ -244,7 +244,7 @@ fn observing_asks_only_where_a_gate_could_hold() {
         let want = &mut state.machines.get_mut(&machine_name(1)).unwrap().want;
         change(&mut want.admitted, &mut want.paused);
     };
-    assert_ne!(case(&|_| ()), GateDecision::NotAsked);
+    assert_ne!(case(&|_| ()), GateDecision::NotEvaluated);
     let silent: [&dyn Fn(&mut State); 7] = [
         &|state| state.settings.mode = GateMode::Off,
         &|state| machine(state, |admitted, _| *admitted = false),
@@ -255,7 +255,7 @@ fn observing_asks_only_where_a_gate_could_hold() {
         &|state| state.desired = None,
     ];
     for (index, change) in silent.iter().enumerate() {
-        assert_eq!(case(change), GateDecision::NotAsked, "{index}");
+        assert_eq!(case(change), GateDecision::NotEvaluated, "{index}");
     }
     assert_eq!(
         case(&|state| state.reads.tree = None),

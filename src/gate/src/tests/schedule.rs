@@ -11,7 +11,7 @@ use crate::{
         member::Owner,
         proof::{Proof, Round},
         settings::Schedule,
-        state::{Ladder, Lookup, State},
+        state::{Ladder, MachineLookup, State},
         trouble::Trouble,
     },
     plan::{requests, schedule},
@@ -20,7 +20,7 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::{FailureClass, GateOverride, Lookup as Known, ProvisioningStatus};
+use capo_core::{FailureClass, GateOverride, Lookup, ProvisioningStatus};
 
 const SECOND: Duration = Duration::from_secs(1);
 const STEADY: Duration = Duration::from_secs(300);
@@ -315,7 +315,7 @@ fn the_worker_steps_when_something_is_due() {
         ),
         (
             |state, now| {
-                let lookup = Lookup {
+                let lookup = MachineLookup {
                     sent: ago(now, SECOND),
                     under_way: false,
                     absent: true,
@@ -412,7 +412,7 @@ fn without_a_call_to_make_no_read_is_due() {
         (|_, _| (), Some(read)),
         (|state, _| state.credentials = false, Some(stale)),
         (
-            |state, _| state.desired.as_mut().unwrap().id = Known::Unknown,
+            |state, _| state.desired.as_mut().unwrap().id = Lookup::Unknown,
             Some(stale),
         ),
         (

@@ -91,7 +91,7 @@ fn a_release_begins_at_our_hook_and_not_before() {
             machine.reach = Some((now.instant, Reach::Ports(vec![true, true])));
         });
         assert_eq!(found.stage, stage, "{deletion:?}");
-        let is_decided = found.gates.release != GateDecision::NotAsked;
+        let is_decided = found.gates.release != GateDecision::NotEvaluated;
         assert_eq!(is_decided, stage == Stage::Draining, "{deletion:?}");
     }
 }
@@ -309,7 +309,7 @@ fn a_release_that_began_goes_on_before_the_hook_and_none_begins_there() {
         .gates
         .release
     };
-    assert_eq!(release(Stage::Serving), GateDecision::NotAsked);
+    assert_eq!(release(Stage::Serving), GateDecision::NotEvaluated);
     let draining = release(Stage::Draining);
     assert!(matches!(draining, GateDecision::Held(_)), "{draining:?}");
 }

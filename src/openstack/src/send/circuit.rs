@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use capo_core::backoff::Schedule;
+use capo_core::backoff::ExponentialBackoff;
 use tokio::time::Instant;
 
 /// The number of failures in a row after which calls are held back. Fewer failures are left to the callers' own
@@ -132,7 +132,7 @@ impl Circuit {
 
 /// The gap before the next probe: 1, 2, 4, then 6 s.
 fn gap(failures: u32) -> Duration {
-    Schedule::doubling(Duration::from_secs(1), LONGEST_GAP)
+    ExponentialBackoff::doubling(Duration::from_secs(1), LONGEST_GAP)
         .pause(failures.saturating_sub(TOLERATED))
 }
 

@@ -25,7 +25,7 @@ use crate::{
         sign_in::{self, TokenAnswer},
     },
 };
-use capo_core::{FailureClass, Priority, backoff::Schedule};
+use capo_core::{FailureClass, Priority, backoff::ExponentialBackoff};
 
 const REQUEST: &str = "token_create";
 
@@ -169,7 +169,7 @@ impl TokenSource {
                 return Err(error.clone().with_retry_after(Some(*until - now)));
             }
         }
-        match self.ask_for_token().await {
+        match self.request_token().await {
             Ok(session) => {
                 let session = Arc::new(session);
                 *attempts = Attempts::default();
@@ -198,7 +198,7 @@ impl TokenSource {
         }
     }
 
-    async fn ask_for_token(&self) -> Result<Session, Error> {
+    async fn request_token(&self) -> Result<Session, Error> {
         let permit = match self.budget.acquire(Priority::Gate).await {
             Ok(permit) => permit,
             Err(refusal) => return Err(self.not_sent(refusal)),
@@ -357,16 +357,17 @@ impl TokenSource {
 }
 
 /// Pauses between sign-ins that a service causes by refusing every token.
-const AFTER_REFUSALS: Schedule = Schedule::doubling(Duration::from_secs(2), Duration::from_mins(1));
+const AFTER_REFUSALS: ExponentialBackoff =
+    ExponentialBackoff::doubling(Duration::from_secs(2), Duration::from_mins(1));
 
 /// Pauses after failed sign-ins.
-fn after_failures(class: FailureClass) -> Schedule {
+fn after_failures(class: FailureClass) -> ExponentialBackoff {
     match class {
         // Refused credentials usually need a new Secret, which is another profile. Some Keystones lock an account after
         // a few failed sign-ins.
         FailureClass::Auth | FailureClass::Denied | FailureClass::Invalid => {
-            Schedule::doubling(Duration::from_secs(5), Duration::from_mins(2))
+            ExponentialBackoff::doubling(Duration::from_secs(5), Duration::from_mins(2))
         }
-        _ => Schedule::doubling(Duration::from_secs(1), Duration::from_secs(6)),
+        _ => ExponentialBackoff::doubling(Duration::from_secs(1), Duration::from_secs(6)),
     }
 }

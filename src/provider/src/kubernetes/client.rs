@@ -14,7 +14,7 @@ use kube::{
 };
 use tokio::time::{sleep, timeout};
 
-use capo_core::backoff::Schedule;
+use capo_core::backoff::ExponentialBackoff;
 
 use super::{
     budget::Budget,
@@ -114,7 +114,7 @@ pub(crate) fn client(
 
 /// Returns once the Kubernetes API answers. Until then, the log has the reason why it does not.
 pub(crate) async fn until_it_answers(client: &Client, address: &http::Uri) {
-    let pauses = Schedule::doubling(Duration::from_millis(200), Duration::from_secs(5));
+    let pauses = ExponentialBackoff::doubling(Duration::from_millis(200), Duration::from_secs(5));
     let mut attempts = 0_u32;
     let mut logged = None;
     loop {

@@ -105,8 +105,8 @@ fn a_held_gate_has_its_reason_and_time() {
     let machine = |admission| MachineFinding {
         verdict: ConditionState::default(),
         admission,
-        release: Gate::NOT_ASKED,
-        finalizer: Gate::NOT_ASKED,
+        release: Gate::NOT_EVALUATED,
+        finalizer: Gate::NOT_EVALUATED,
         needs_server_read: false,
     };
     let later = Timestamp::from_second(100).unwrap();

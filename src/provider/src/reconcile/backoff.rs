@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::Outcome;
 use capo_core::{
     FailureClass, ObjectName, Reason,
-    backoff::{Schedule, jittered},
+    backoff::{ExponentialBackoff, jittered},
 };
 
 /// The longest time between two passes that wait for something.
@@ -85,7 +85,7 @@ impl Backoff {
 
 /// The pause before pass number `count` that waits for the same reason.
 fn wait_pause(after: Duration, count: u32, random: f64) -> Duration {
-    let schedule = Schedule {
+    let schedule = ExponentialBackoff {
         first: after,
         factor: 1.3,
         longest: LONGEST_WAIT,
@@ -112,7 +112,10 @@ fn failure_pause(
             let pause = pause.min(LONGEST_RETRY_AFTER);
             pause + pause.mul_f64(0.1 * random)
         }
-        None => jittered(Schedule::doubling(first, longest).pause(count), random),
+        None => jittered(
+            ExponentialBackoff::doubling(first, longest).pause(count),
+            random,
+        ),
     }
 }
 

@@ -56,21 +56,21 @@ impl SecretVersions {
     }
 }
 
-/// Signs in to the cloud that the `identityRef` of the object `asker` names. An error sets
+/// Signs in to the cloud that the `identityRef` of the object `subject` names. An error sets
 /// `OpenStackAuthenticationSucceeded` to False. A later pass recovers by itself, because every pass reads the Secret
 /// again.
 pub async fn identity(
     context: &SharedContext,
-    asker: &Subject,
+    subject: &Subject,
     reference: &IdentityRef,
 ) -> StepResult<Identity> {
-    let cloud = cloud(context, asker, reference).await?;
-    sign_in(asker, reference, cloud).await
+    let cloud = cloud(context, subject, reference).await?;
+    sign_in(subject, reference, cloud).await
 }
 
 /// Signs in to a cloud, or uses the existing token.
 pub async fn sign_in(
-    asker: &Subject,
+    subject: &Subject,
     reference: &IdentityRef,
     cloud: Cloud,
 ) -> StepResult<Identity> {
@@ -79,7 +79,7 @@ pub async fn sign_in(
         Err(error) => {
             let doing = format!(
                 "{}: signing in with spec.identityRef {} \"{}\", cloud \"{}\"",
-                asker, reference.type_, reference.name, reference.cloud_name
+                subject, reference.type_, reference.name, reference.cloud_name
             );
             Err(StepError::cloud(
                 OPENSTACK_AUTHENTICATION_SUCCEEDED,
@@ -94,13 +94,13 @@ pub async fn sign_in(
 /// The cloud that an `identityRef` names. This sends no request to OpenStack.
 pub async fn cloud(
     context: &SharedContext,
-    asker: &Subject,
+    subject: &Subject,
     reference: &IdentityRef,
 ) -> StepResult<Cloud> {
     let default = context.settings.cluster_identity_default;
     let versions = &context.secret_versions;
     let (client, clouds) = (&context.client, &context.clouds);
-    cloud_of(client, clouds, versions, default, asker, reference).await
+    cloud_of(client, clouds, versions, default, subject, reference).await
 }
 
 /// The cloud of a cluster, for a command that runs without the manager. The caller decides what a missing
@@ -112,10 +112,10 @@ pub(crate) async fn cloud_of_cluster(
     default: ClusterIdentityDefault,
     cluster: &OpenStackCluster,
 ) -> StepResult<Cloud> {
-    let asker = &Subject::new("OpenStackCluster", &name_of(cluster));
+    let subject = &Subject::new("OpenStackCluster", &name_of(cluster));
     let reference = &cluster.spec.identity_ref;
     let versions = SecretVersions::default();
-    cloud_of(client, clouds, &versions, default, asker, reference).await
+    cloud_of(client, clouds, &versions, default, subject, reference).await
 }
 
 async fn cloud_of(
@@ -123,17 +123,17 @@ async fn cloud_of(
     clouds: &Clouds,
     versions: &SecretVersions,
     default: ClusterIdentityDefault,
-    asker: &Subject,
+    subject: &Subject,
     reference: &IdentityRef,
 ) -> StepResult<Cloud> {
     let (namespace, name) = match &reference.type_ {
-        IdentityRefType::Secret => (asker.namespace.clone(), reference.name.clone()),
+        IdentityRefType::Secret => (subject.namespace.clone(), reference.name.clone()),
         IdentityRefType::ClusterIdentity => {
-            shared_secret(client, default, asker, reference).await?
+            shared_secret(client, default, subject, reference).await?
         }
         IdentityRefType::Unknown(other) => {
             return Err(refused(format!(
-                "{asker}: spec.identityRef.type is \"{other}\"; Secret or ClusterIdentity is needed",
+                "{subject}: spec.identityRef.type is \"{other}\"; Secret or ClusterIdentity is needed",
             )));
         }
     };
@@ -142,14 +142,14 @@ async fn cloud_of(
     let found = secrets
         .get_opt(&name)
         .await
-        .map_err(|e| unreadable(asker, &shown, &e))?;
+        .map_err(|e| unreadable(subject, &shown, &e))?;
     let version = found.as_ref().and_then(ResourceExt::resource_version);
     versions.note_read(ObjectName::new(namespace.clone(), name.clone()), version);
     let secret = found.ok_or_else(|| {
             refused(format!(
                 "{}: spec.identityRef.name is \"{}\", but {shown} does not exist; a Secret with the key clouds.yaml \
                  is needed",
-                asker, reference.name
+                subject, reference.name
             ))
         })?;
     let data = secret.data.unwrap_or_default();
@@ -158,7 +158,7 @@ async fn cloud_of(
             .and_then(|profile| clouds.cloud(profile));
     profile.map_err(|problem| {
         refused(format!(
-            "{asker}: spec.identityRef names {shown}: {problem}",
+            "{subject}: spec.identityRef names {shown}: {problem}",
         ))
     })
 }
@@ -167,7 +167,7 @@ async fn cloud_of(
 async fn shared_secret(
     client: &Client,
     default: ClusterIdentityDefault,
-    asker: &Subject,
+    subject: &Subject,
     reference: &IdentityRef,
 ) -> StepResult<(String, String)> {
     let name = &reference.name;
@@ -182,14 +182,14 @@ async fn shared_secret(
             format!(
                 "{}: spec.identityRef.name is \"{name}\", but {shown} does not exist or its namespaceSelector does not \
                  admit namespace {}; one that does is needed",
-                asker, asker.namespace
+                subject, subject.namespace
             ),
         )
     };
     let identity = identities
         .get_opt(name)
         .await
-        .map_err(|e| unreadable(asker, &shown, &e))?
+        .map_err(|e| unreadable(subject, &shown, &e))?
         .ok_or_else(denied)?;
     if identity.spec.namespace_selector.is_none() && default == ClusterIdentityDefault::Deny {
         return Err(denied());
@@ -197,12 +197,12 @@ async fn shared_secret(
     if let Some(selector) = identity.spec.namespace_selector {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace = namespaces
-            .get(&asker.namespace)
+            .get(&subject.namespace)
             .await
-            .map_err(|e| unreadable(asker, &format!("Namespace {}", asker.namespace), &e))?;
+            .map_err(|e| unreadable(subject, &format!("Namespace {}", subject.namespace), &e))?;
         let selector = Selector::try_from(selector).map_err(|_| {
             refused(format!(
-                "{asker}: the namespaceSelector of {shown} can't be read; a valid label selector is needed",
+                "{subject}: the namespaceSelector of {shown} can't be read; a valid label selector is needed",
             ))
         })?;
         if !selector.matches(&namespace.metadata.labels.unwrap_or_default()) {
@@ -222,10 +222,10 @@ fn refused(message: String) -> StepError {
     )
 }
 
-fn unreadable(asker: &Subject, what: &str, error: &kube::Error) -> StepError {
+fn unreadable(subject: &Subject, what: &str, error: &kube::Error) -> StepError {
     refused(format!(
         "{}: reading {what}: {}",
-        asker,
+        subject,
         kubernetes_text(error)
     ))
 }

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval};
 
 use capo_api::GROUP;
-use capo_core::backoff::Schedule;
+use capo_core::backoff::ExponentialBackoff;
 
 use crate::webhooks::conversion::Version;
 use plan::{
@@ -46,7 +46,8 @@ const PLURALS: [&str; 4] = [
 const FIRST_AFTER: Duration = Duration::from_secs(30);
 
 /// The pauses before the attempts. An hour is the longest pause before failed objects are tried again.
-const PAUSES: Schedule = Schedule::doubling(FIRST_AFTER, Duration::from_hours(1));
+const PAUSES: ExponentialBackoff =
+    ExponentialBackoff::doubling(FIRST_AFTER, Duration::from_hours(1));
 
 /// The longest time for which an API server may store in the old version after a definition has changed. Each API
 /// server follows the definitions by a watch.

@@ -57,10 +57,10 @@ fn found(pending: bool) -> MachineFinding {
         admission: if pending {
             Gate::held(Reason::MemberPending, "", Timestamp::UNIX_EPOCH)
         } else {
-            Gate::NOT_ASKED
+            Gate::NOT_EVALUATED
         },
-        release: Gate::NOT_ASKED,
-        finalizer: Gate::NOT_ASKED,
+        release: Gate::NOT_EVALUATED,
+        finalizer: Gate::NOT_EVALUATED,
         needs_server_read: false,
     }
 }

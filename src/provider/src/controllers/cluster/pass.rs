@@ -99,14 +99,14 @@ impl<'a> Pass<'a> {
 
     /// The cloud that the object names. This sends no request to OpenStack.
     pub(crate) async fn cloud(&self) -> StepResult<Cloud> {
-        let asker = Subject::new("OpenStackCluster", &self.name);
-        identity::cloud(self.context, &asker, &self.object.spec.identity_ref).await
+        let subject = Subject::new("OpenStackCluster", &self.name);
+        identity::cloud(self.context, &subject, &self.object.spec.identity_ref).await
     }
 
     /// Signs in to the cloud that the object names.
     pub(crate) async fn sign_in(&self, cloud: StepResult<Cloud>) -> StepResult<Identity> {
-        let asker = Subject::new("OpenStackCluster", &self.name);
-        identity::sign_in(&asker, &self.object.spec.identity_ref, cloud?).await
+        let subject = Subject::new("OpenStackCluster", &self.name);
+        identity::sign_in(&subject, &self.object.spec.identity_ref, cloud?).await
     }
 
     /// Sets the condition Paused to False.

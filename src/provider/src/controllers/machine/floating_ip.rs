@@ -67,7 +67,7 @@ impl Pass<'_> {
             return;
         }
         let is_undecided = match self.finding() {
-            Some(finding) => self.is_deleting() && finding.finalizer == Gate::NOT_ASKED,
+            Some(finding) => self.is_deleting() && finding.finalizer == Gate::NOT_EVALUATED,
             None => true,
         };
         if is_undecided {

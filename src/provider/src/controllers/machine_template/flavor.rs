@@ -18,8 +18,8 @@ pub(super) async fn offer(
     reference: &IdentityRef,
     context: &Context,
 ) -> StepResult<Offer> {
-    let asker = Subject::new("OpenStackMachineTemplate", name);
-    let identity = identity(context, &asker, reference).await?;
+    let subject = Subject::new("OpenStackMachineTemplate", name);
+    let identity = identity(context, &subject, reference).await?;
     let named = ImageAndFlavor {
         cloud: &identity.cloud,
         client: &context.client,

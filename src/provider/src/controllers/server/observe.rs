@@ -42,8 +42,9 @@ impl Pass<'_> {
     }
 
     pub(super) async fn identity(&mut self) -> StepResult<Identity> {
-        let asker = Subject::new("OpenStackServer", &self.name);
-        let found = identity::identity(self.context, &asker, &self.object.spec.identity_ref).await;
+        let subject = Subject::new("OpenStackServer", &self.name);
+        let found =
+            identity::identity(self.context, &subject, &self.object.spec.identity_ref).await;
         match found {
             Ok(identity) => {
                 self.authentication = Some(ConditionState::met(Reason::Ready));

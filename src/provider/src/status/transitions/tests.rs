@@ -22,8 +22,8 @@ fn findings(members: &[(&str, &str)], admission: Option<Gate>) -> Findings {
         let finding = MachineFinding {
             verdict: ConditionState::default(),
             admission,
-            release: Gate::NOT_ASKED,
-            finalizer: Gate::NOT_ASKED,
+            release: Gate::NOT_EVALUATED,
+            finalizer: Gate::NOT_EVALUATED,
             needs_server_read: false,
         };
         (ObjectName::new("n", "m"), finding)

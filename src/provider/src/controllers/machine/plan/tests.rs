@@ -25,7 +25,7 @@ fn gates() -> [(Gate, bool); 4] {
         (open(), true),
         (bypassed(), true),
         (held(), false),
-        (Gate::NOT_ASKED, false),
+        (Gate::NOT_EVALUATED, false),
     ]
 }
 
@@ -129,7 +129,7 @@ fn the_hook_through_its_life() {
     let (open, held, not_asked) = (
         finding(&open()),
         finding(&held()),
-        finding(&Gate::NOT_ASKED),
+        finding(&Gate::NOT_EVALUATED),
     );
     let cases = [
         // hooked, deleting, finding, change
