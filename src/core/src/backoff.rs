@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Pauses that grow by a factor up to a longest pause. Each pause is spread by up to a fifth of its length.
+/// Pauses that grow by a factor up to a longest pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExponentialBackoff {
     /// The pause after the first attempt.
     pub first: Duration,
     /// The factor between one pause and the next.
     pub factor: f64,
-    /// No pause is longer than this, before it is spread.
+    /// No pause is longer than this, before [`jittered`] changes it.
     pub longest: Duration,
 }
 
@@ -23,9 +23,9 @@ impl ExponentialBackoff {
         }
     }
 
-    /// The pause after attempt number `attempt`, counted from 0, without the spread.
+    /// The pause after attempt number `attempt`, counted from 0, without jitter.
     pub fn pause(&self, attempt: u32) -> Duration {
-        // Past this many attempts every schedule has reached its longest pause.
+        // Past this many attempts every backoff has reached its longest pause.
         let exponent = i32::try_from(attempt.min(64)).unwrap_or(64);
         let seconds = self.first.as_secs_f64() * self.factor.powi(exponent);
         let longest = self.longest.max(self.first);
@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_longest() {
-        let schedule = ExponentialBackoff::doubling(Duration::from_secs(5), Duration::from_mins(1));
-        let pauses = [0, 1, 2, 3, 4, 5, u32::MAX].map(|n| schedule.pause(n).as_secs());
+        let backoff = ExponentialBackoff::doubling(Duration::from_secs(5), Duration::from_mins(1));
+        let pauses = [0, 1, 2, 3, 4, 5, u32::MAX].map(|n| backoff.pause(n).as_secs());
         assert_eq!(pauses, [5, 10, 20, 40, 60, 60, 60]);
     }
 
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_pause_stays_within_a_fifth() {
+    fn a_jittered_pause_stays_within_a_fifth() {
         let pause = Duration::from_secs(10);
         assert_eq!(jittered(pause, 0.0), Duration::from_secs(8));
         assert_eq!(jittered(pause, 1.0), Duration::from_secs(12));

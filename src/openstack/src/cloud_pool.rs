@@ -42,10 +42,22 @@ struct Inner {
 
 #[derive(Default)]
 struct Known {
-    clouds: HashMap<CloudProfile, (Arc<CloudInner>, Instant)>,
+    clouds: HashMap<CloudProfile, KnownCloud>,
     token_sources: HashMap<CredentialKey, Weak<TokenSource>>,
     budgets: HashMap<BudgetKey, Weak<Budgets>>,
     transports: HashMap<(Option<String>, bool), Weak<Transport>>,
+}
+
+/// A cloud, and the time at which a handle of it was last returned.
+struct KnownCloud {
+    inner: Arc<CloudInner>,
+    last_used: Instant,
+}
+
+impl KnownCloud {
+    fn has_handles(&self) -> bool {
+        Arc::strong_count(&self.inner) > 1
+    }
 }
 
 impl std::fmt::Debug for Clouds {
@@ -80,17 +92,21 @@ impl Clouds {
     pub fn cloud(&self, profile: CloudProfile) -> Result<Cloud, ProfileError> {
         let now = Instant::now();
         let mut known = self.0.known.lock();
-        if let Some((shared, used)) = known.clouds.get_mut(&profile) {
-            *used = now;
-            return Ok(Cloud(Arc::clone(shared)));
+        if let Some(cloud) = known.clouds.get_mut(&profile) {
+            cloud.last_used = now;
+            return Ok(Cloud(Arc::clone(&cloud.inner)));
         }
         known.forget_unused(now);
         for remark in profile.remarks() {
             tracing::warn!(cloud = profile.name(), "In the clouds.yaml, {remark}");
         }
-        let shared = Arc::new(self.shared(&mut known, profile.clone())?);
-        known.clouds.insert(profile, (Arc::clone(&shared), now));
-        Ok(Cloud(shared))
+        let inner = Arc::new(self.new_cloud(&mut known, profile.clone())?);
+        let cloud = KnownCloud {
+            inner: Arc::clone(&inner),
+            last_used: now,
+        };
+        known.clouds.insert(profile, cloud);
+        Ok(Cloud(inner))
     }
 
     /// The level of every budget in use, by the name of its cloud. One name may occur several times.
@@ -115,7 +131,11 @@ impl Clouds {
         levels
     }
 
-    fn shared(&self, known: &mut Known, profile: CloudProfile) -> Result<CloudInner, ProfileError> {
+    fn new_cloud(
+        &self,
+        known: &mut Known,
+        profile: CloudProfile,
+    ) -> Result<CloudInner, ProfileError> {
         let settings = &self.0.settings;
         let authorities = profile
             .authorities
@@ -183,21 +203,20 @@ impl Known {
     /// Removes clouds whose handle is not in use: those that have been idle for too long, and the longest idle ones
     /// above the limit.
     fn forget_unused(&mut self, now: Instant) {
-        self.clouds.retain(|_, (shared, used)| {
-            Arc::strong_count(shared) > 1 || now.duration_since(*used) < LONGEST_IDLE
+        self.clouds.retain(|_, cloud| {
+            cloud.has_handles() || now.duration_since(cloud.last_used) < LONGEST_IDLE
         });
         let mut idle: Vec<Instant> = self
             .clouds
             .values()
-            .filter(|(shared, _)| Arc::strong_count(shared) == 1)
-            .map(|(_, used)| *used)
+            .filter(|cloud| !cloud.has_handles())
+            .map(|cloud| cloud.last_used)
             .collect();
         if idle.len() > MAX_IDLE {
             idle.sort_unstable();
             if let Some(oldest_kept) = idle.get(idle.len() - MAX_IDLE).copied() {
-                self.clouds.retain(|_, (shared, used)| {
-                    Arc::strong_count(shared) > 1 || *used >= oldest_kept
-                });
+                self.clouds
+                    .retain(|_, cloud| cloud.has_handles() || cloud.last_used >= oldest_kept);
             }
         }
         self.token_sources

@@ -53,7 +53,7 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
         return Certainty::No;
     }
     let mut answer = Certainty::Yes;
-    for port in state.ports.iter().enumerate() {
+    for port in state.indexed_ports() {
         match serving::serves_at_present(state, machine, port, now) {
             Serving::Yes(_) => return Certainty::No,
             Serving::NotYet(_) => answer = Certainty::Maybe,

@@ -91,7 +91,7 @@ fn note_reach(state: &mut State, name: &ObjectName, now: &Now) {
         .ports
         .iter()
         .enumerate()
-        .map(|port| port_outcome(state, proof, port, now))
+        .map(|(index, port)| port_outcome(state, proof, index, port, now))
         .collect();
     let own = outcomes.first().copied().unwrap_or(ProofOutcome::Failed);
     if own == ProofOutcome::Pending
@@ -124,8 +124,8 @@ fn note_reach(state: &mut State, name: &ObjectName, now: &Now) {
 /// The outcome of the series of requests under way, over all ports.
 pub(crate) fn outcome(state: &State, proof: &Proof, now: &Now) -> ProofOutcome {
     let mut all = ProofOutcome::Answered;
-    for port in proof.ports.iter().enumerate() {
-        match port_outcome(state, proof, port, now) {
+    for (index, port) in proof.ports.iter().enumerate() {
+        match port_outcome(state, proof, index, port, now) {
             ProofOutcome::Failed => return ProofOutcome::Failed,
             ProofOutcome::Pending => all = ProofOutcome::Pending,
             ProofOutcome::Answered => {}
@@ -138,10 +138,11 @@ pub(crate) fn outcome(state: &State, proof: &Proof, now: &Now) -> ProofOutcome {
 pub(crate) fn port_outcome(
     state: &State,
     proof: &Proof,
-    (index, port): (usize, &PortProof),
+    index: usize,
+    port: &PortProof,
     now: &Now,
 ) -> ProofOutcome {
-    let needed = needed(state, proof, (index, port));
+    let needed = needed(state, proof, index, port);
     // An endpoint that answers every request, but slowly, gets more time to answer enough of them.
     let window = state.settings.proof_window;
     let limit = if port.answers > 0 {
@@ -160,7 +161,7 @@ pub(crate) fn port_outcome(
 
 /// How many answers in a row are enough. A load balancer that still sends connections to the leaving machine, and chooses at
 /// random, gives five answers of others for each other member in rotation with a probability of at most 3 %.
-pub(crate) fn needed(state: &State, proof: &Proof, (index, port): (usize, &PortProof)) -> u32 {
+pub(crate) fn needed(state: &State, proof: &Proof, index: usize, port: &PortProof) -> u32 {
     if index != 0 || proof.round == Round::InService {
         return 1;
     }
@@ -222,7 +223,7 @@ pub(crate) fn failure(state: &State, proof: &Proof, now: &Now) -> String {
         .ports
         .iter()
         .enumerate()
-        .find(|port| port_outcome(state, proof, *port, now) == ProofOutcome::Failed)
+        .find(|(index, port)| port_outcome(state, proof, *index, port, now) == ProofOutcome::Failed)
         .and_then(|(_, port)| port.failure.clone())
         .unwrap_or_else(|| "no answer through the endpoint in time".to_owned())
 }

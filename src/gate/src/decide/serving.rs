@@ -10,7 +10,7 @@ use crate::model::{
     evidence::{Evidence, Lack, Others, Serving, Want},
     machine::{Machine, Stage},
     member::Member,
-    port::Port,
+    port::{IndexedPort, Port},
     state::{FRESH, State},
 };
 use capo_core::{ObjectName, OperatingStatus, ProvisioningStatus};
@@ -73,7 +73,12 @@ pub(crate) fn may_serve(machine: &Machine, member: &Member) -> bool {
 }
 
 /// Whether a machine serves a port and will go on serving it.
-pub(crate) fn serves(state: &State, machine: &Machine, port: (usize, &Port), now: &Now) -> Serving {
+pub(crate) fn serves(
+    state: &State,
+    machine: &Machine,
+    port: IndexedPort<'_>,
+    now: &Now,
+) -> Serving {
     if active_member(machine, port).is_ok() && is_leaving(machine) {
         return Serving::No(Lack::Leaving);
     }
@@ -84,10 +89,10 @@ pub(crate) fn serves(state: &State, machine: &Machine, port: (usize, &Port), now
 pub(crate) fn serves_at_present(
     state: &State,
     machine: &Machine,
-    (index, port): (usize, &Port),
+    port: IndexedPort<'_>,
     now: &Now,
 ) -> Serving {
-    let member = match in_service(machine, (index, port)) {
+    let member = match in_service(machine, port) {
         Ok(member) => member,
         Err(lack) => return Serving::No(lack),
     };
@@ -99,7 +104,7 @@ pub(crate) fn serves_at_present(
         return Serving::No(Lack::Server);
     }
     if member.online.is_none() {
-        if monitor_decides(port, index) {
+        if monitor_decides(port) {
             return Serving::No(Lack::NotOnline);
         }
         if machine.want.node == Health::Bad || !machine.want.has_node {
@@ -124,7 +129,7 @@ pub(crate) fn serves_at_present(
 
 /// Whether the health monitor of a port shows which members are up. The monitor of an additional port counts only if a
 /// member is ONLINE there, because perhaps nothing listens on that port.
-fn monitor_decides(port: &Port, index: usize) -> bool {
+fn monitor_decides(IndexedPort { index, port }: IndexedPort<'_>) -> bool {
     if index == 0 {
         return State::monitor_is_usable(port);
     }
@@ -135,7 +140,7 @@ fn monitor_decides(port: &Port, index: usize) -> bool {
 /// The machine's member of this port, if it is ACTIVE at the machine's address. Otherwise why it does not serve.
 fn active_member<'a>(
     machine: &Machine,
-    (index, port): (usize, &'a Port),
+    IndexedPort { index, port }: IndexedPort<'a>,
 ) -> Result<&'a Member, Lack> {
     let member = machine
         .slots
@@ -150,7 +155,7 @@ fn active_member<'a>(
 }
 
 /// The machine's member of this port, if Octavia sends it clients according to the last reads. Otherwise why it does not serve.
-fn in_service<'a>(machine: &Machine, port: (usize, &'a Port)) -> Result<&'a Member, Lack> {
+fn in_service<'a>(machine: &Machine, port: IndexedPort<'a>) -> Result<&'a Member, Lack> {
     let member = active_member(machine, port)?;
     if member.admin_up() == Some(false) {
         return Err(Lack::AdminDown);
@@ -181,7 +186,7 @@ pub(crate) fn is_ready(machine: &Machine, now: &Now) -> bool {
     matches!(machine.probe.seen, Some((began, ProbeOutcome::Ready)) if now.since(began) <= FRESH)
 }
 
-/// Whether no monitor tells which members of a port are up, and Cluster API has lost its connection to the API server.
+/// Whether no monitor shows which members of a port are up, and Cluster API has lost its connection to the API server.
 pub(crate) fn no_machine_is_reached(state: &State, port: &Port) -> bool {
     let connection = state.cluster().map(|cluster| cluster.remote_connection);
     connection == Some(Health::Bad) && !State::monitor_is_usable(port)
@@ -195,19 +200,20 @@ pub(crate) fn can_probe(state: &State, machine: &Machine) -> bool {
 /// Whether on every port another machine serves in place of `leaving`.
 pub(crate) fn others_serve(state: &State, leaving: &ObjectName, now: &Now) -> Others {
     let mut answer = Others::None(state.endpoint_port().unwrap_or_default(), Lack::NoMember);
-    for (index, port) in state.ports.iter().enumerate() {
+    for port in state.indexed_ports() {
         let others = state.machines.iter().filter(|(name, _)| *name != leaving);
-        let mut best = Others::None(port.number, Lack::NoMember);
+        let number = port.port.number;
+        let mut best = Others::None(number, Lack::NoMember);
         for (_, machine) in others {
-            match serves(state, machine, (index, port), now) {
+            match serves(state, machine, port, now) {
                 Serving::Yes(_) => {
                     best = Others::Serve;
                     break;
                 }
-                Serving::NotYet(want) => best = Others::NotYet(port.number, want),
+                Serving::NotYet(want) => best = Others::NotYet(number, want),
                 Serving::No(lack) => {
                     if matches!(best, Others::None(_, Lack::NoMember)) {
-                        best = Others::None(port.number, lack);
+                        best = Others::None(number, lack);
                     }
                 }
             }

@@ -12,6 +12,14 @@ use crate::model::{
     evidence::Others,
     proof::Reach,
 };
+use capo_core::ObjectName;
+
+/// A control-plane machine with the name of its `OpenStackMachine`.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedMachine<'a> {
+    pub(crate) name: &'a ObjectName,
+    pub(crate) machine: &'a Machine,
+}
 
 /// One control-plane machine.
 #[expect(

@@ -16,6 +16,13 @@ use capo_core::{
     octavia::MonitorNumbers,
 };
 
+/// A port of a load balancer with its index, which is also the index of a machine's slot for it.
+#[derive(Clone, Copy)]
+pub(crate) struct IndexedPort<'a> {
+    pub(crate) index: usize,
+    pub(crate) port: &'a Port,
+}
+
 /// Listener, pool, monitor and members of one port.
 #[expect(
     clippy::struct_excessive_bools,

@@ -19,7 +19,7 @@ use crate::model::{
     clock::{Now, Stamp},
     desired::{ClusterFacts, DesiredLoadBalancer},
     machine::{Machine, Stage},
-    port::Port,
+    port::{IndexedPort, Port},
     proof::Proof,
     settings::Settings,
     summary::Summary,
@@ -222,6 +222,11 @@ impl State {
     /// What is known of the cluster around the load balancer; `None` before it was handed over.
     pub(crate) fn cluster(&self) -> Option<&ClusterFacts> {
         self.desired.as_ref().map(|desired| &desired.cluster)
+    }
+
+    pub(crate) fn indexed_ports(&self) -> impl Iterator<Item = IndexedPort<'_>> {
+        let ports = self.ports.iter().enumerate();
+        ports.map(|(index, port)| IndexedPort { index, port })
     }
 
     /// The failure of the last list of members, which every release needs, although the tree was answered.

@@ -135,7 +135,7 @@ pub(crate) fn may_enable(state: &State, place: MemberPlace<'_>, now: &Now) -> bo
         || is_enabled_elsewhere(state, place)
 }
 
-/// Whether no monitor tells if the machine serves this port, its Node has joined, and its member of another port is enabled.
+/// Whether no monitor shows if the machine serves this port, but its Node has joined and its member of another port is enabled.
 fn is_enabled_elsewhere(state: &State, place: MemberPlace<'_>) -> bool {
     let machine = place.machine;
     let mut members = machine.slots.iter().zip(&state.ports).enumerate();
@@ -268,7 +268,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 return None;
             }
             on_fresh(state, now, || {
-                may_remove(state, Some((place.name, machine)), port, member, now)
+                may_remove(state, Some(machine), port, member, now)
                     .then(|| delete(&place, pool, member))
             })
         })

@@ -8,25 +8,25 @@ use crate::{
         evidence::Serving,
         machine::{Machine, Stage},
         member::Member,
-        port::Port,
+        port::{IndexedPort, Port},
         state::State,
     },
 };
-use capo_core::{ObjectName, ProvisioningStatus};
+use capo_core::ProvisioningStatus;
 
 /// Whether a member may be removed. A member that is ACTIVE or may serve needs another one on its port that may serve. The
 /// last one is removed only if an always-open rule or a bypass opened the gate, or if the Machine is being deleted without
 /// our hook.
 pub(crate) fn may_remove(
     state: &State,
-    owner: Option<(&ObjectName, &Machine)>,
+    owner: Option<&Machine>,
     port: &Port,
     victim: &Member,
     now: &Now,
 ) -> bool {
     let serving = victim.provisioning == ProvisioningStatus::Active
         || match owner {
-            Some((_, machine)) => serving::may_serve(machine, victim),
+            Some(machine) => serving::may_serve(machine, victim),
             None => {
                 victim.admin_up().unwrap_or(true)
                     && victim.weight().unwrap_or(1) > 0
@@ -58,7 +58,7 @@ pub(crate) fn may_remove(
     if another || state.is_cluster_deleting() {
         return true;
     }
-    let Some((_, machine)) = owner else {
+    let Some(machine) = owner else {
         // The member's machine is gone. What reaches its address now is a machine that was never admitted and waits until
         // the member is removed.
         return state.machines.values().any(|machine| {
@@ -76,7 +76,7 @@ pub(crate) fn may_remove(
         Deletion::No | Deletion::BeforeHook { .. } | Deletion::AfterHook { .. } => {
             !machine.may_be_admitted()
                 && matches!(
-                    serving::serves_at_present(state, machine, (index, port), now),
+                    serving::serves_at_present(state, machine, IndexedPort { index, port }, now),
                     Serving::No(_)
                 )
         }

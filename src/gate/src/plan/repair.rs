@@ -33,7 +33,6 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
     }
     places(state).find_map(|(place, pool)| {
         let MemberPlace {
-            name,
             machine,
             slot,
             port,
@@ -50,7 +49,7 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
         on_fresh(state, now, || {
             let recreate = member.provisioning == ProvisioningStatus::PendingDelete
                 || should_replace(state, place, now);
-            if recreate && may_remove(state, Some((name, machine)), port, member, now) {
+            if recreate && may_remove(state, Some(machine), port, member, now) {
                 return Some(delete(&place, pool, member));
             }
             Some(place.write(
@@ -68,7 +67,7 @@ fn should_replace(state: &State, place: MemberPlace<'_>, now: &Now) -> bool {
             && state.machines.iter().any(|(name, machine)| {
                 name != place.name
                     && matches!(
-                        serving::serves(state, machine, (place.index, place.port), now),
+                        serving::serves(state, machine, place.indexed_port(), now),
                         Serving::Yes(_)
                     )
             });

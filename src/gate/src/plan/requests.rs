@@ -28,7 +28,7 @@ pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         let (Some(port), Some(request)) = (proof.ports.get(index), request(state, index)) else {
             continue;
         };
-        let due = due(state, &proof, (index, port), now);
+        let due = due(state, &proof, index, port, now);
         let Some(port) = proof.ports.get_mut(index) else {
             continue;
         };
@@ -48,13 +48,13 @@ pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
 
 /// How many requests to a port are sent now: one at a time until one is answered and counts, then as many as are still needed, a
 /// few at a time.
-fn due(state: &State, proof: &Proof, (index, port): (usize, &PortProof), now: &Now) -> usize {
-    if port_outcome(state, proof, (index, port), now) != ProofOutcome::Pending {
+fn due(state: &State, proof: &Proof, index: usize, port: &PortProof, now: &Now) -> usize {
+    if port_outcome(state, proof, index, port, now) != ProofOutcome::Pending {
         return 0;
     }
     let under_way = port.requests.len();
     if port.answers > 0 {
-        let missing = needed(state, proof, (index, port)).saturating_sub(port.answers);
+        let missing = needed(state, proof, index, port).saturating_sub(port.answers);
         let missing = usize::try_from(missing).unwrap_or(usize::MAX);
         missing.min(AT_A_TIME).saturating_sub(under_way)
     } else {

@@ -6,7 +6,7 @@ use crate::model::{
     machine::{Machine, Slot},
     member::Member,
     octavia::Change,
-    port::Port,
+    port::{IndexedPort, Port},
     state::State,
 };
 use capo_core::{ObjectName, ProvisioningStatus, ids::PoolId, octavia::MemberUpdate};
@@ -48,6 +48,13 @@ pub(crate) struct MemberPlace<'a> {
 impl<'a> MemberPlace<'a> {
     pub(crate) fn member(&self) -> Option<&'a Member> {
         self.port.members.get(self.slot.member?)
+    }
+
+    pub(crate) fn indexed_port(&self) -> IndexedPort<'a> {
+        IndexedPort {
+            index: self.index,
+            port: self.port,
+        }
     }
 
     pub(crate) fn write(&self, operation: Operation, change: Change) -> Todo {

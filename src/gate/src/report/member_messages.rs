@@ -124,11 +124,9 @@ pub(crate) fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -
 
 /// Each other machine, and why it does not serve the port, or not yet.
 pub(crate) fn others(state: &State, leaving: &ObjectName, number: u16) -> String {
-    let Some((index, port)) = state
-        .ports
-        .iter()
-        .enumerate()
-        .find(|(_, port)| port.number == number)
+    let Some(port) = state
+        .indexed_ports()
+        .find(|indexed| indexed.port.number == number)
     else {
         return String::new();
     };
@@ -140,7 +138,7 @@ pub(crate) fn others(state: &State, leaving: &ObjectName, number: u16) -> String
         .iter()
         .filter(|(name, _)| *name != leaving)
         .map(|(name, machine)| {
-            let serving = serving::serves(state, machine, (index, port), &now);
+            let serving = serving::serves(state, machine, port, &now);
             format!("{}: {}", name.name, serving_text(serving))
         })
         .collect();

@@ -8,14 +8,13 @@ use crate::{
             CLUSTER_DELETING, GateCause, GateDecision, GateName, NEVER_INITIALISED, Proven,
             SERVER_DOWN,
         },
-        machine::Machine,
+        machine::{Machine, NamedMachine},
         member::Class,
         proof::Reach,
         state::State,
     },
     report::member_messages::{foreign, machines_in, member_class, others, refusals},
 };
-use capo_core::ObjectName;
 
 /// What a held release stops as well, and how an operator ends the hold.
 pub(crate) fn while_held(state: &State) -> String {
@@ -33,17 +32,18 @@ pub(crate) fn while_held(state: &State) -> String {
 
 /// What the gates would hold if they were enforced, as a subordinate clause. Empty if they are enforced or would hold
 /// nothing.
-pub(crate) fn observed(state: &State, name: &ObjectName, machine: &Machine) -> String {
+pub(crate) fn observed(state: &State, named: NamedMachine<'_>) -> String {
+    let gates = &named.machine.gates;
     [
-        (GateName::Release, machine.gates.release),
-        (GateName::Admission, machine.gates.admission),
+        (GateName::Release, gates.release),
+        (GateName::Admission, gates.admission),
     ]
     .into_iter()
     .find_map(|(gate, decision)| match decision {
         GateDecision::Observed(held) => Some(format!(
             "; the {} gate only observes (--load-balancer-gate) and does not hold it: {}",
             gate.as_str(),
-            cause(state, Some((name, machine)), held)
+            cause(state, Some(named), held)
         )),
         _ => None,
     })
@@ -69,11 +69,8 @@ pub(crate) fn delay(state: &State) -> &'static str {
 }
 
 /// A cause as a sentence, for a machine or for the cluster.
-pub(crate) fn cause(
-    state: &State,
-    machine: Option<(&ObjectName, &Machine)>,
-    cause: GateCause,
-) -> String {
+pub(crate) fn cause(state: &State, named: Option<NamedMachine<'_>>, cause: GateCause) -> String {
+    let machine = named.map(|named| named.machine);
     match cause {
         GateCause::Admitted => "Cluster API has admitted the machine already".to_owned(),
         GateCause::MembersActive => format!(
@@ -151,13 +148,13 @@ pub(crate) fn cause(
         }
         GateCause::NoneServes => "No member serves the endpoint's port".to_owned(),
         GateCause::Member(port, class) => match machine {
-            Some((_, machine)) if class == Class::Foreign => foreign(state, machine, port),
+            Some(machine) if class == Class::Foreign => foreign(state, machine, port),
             Some(_) => member_class(port, class, state.provider),
             None => machines_in(state, port, class),
         },
-        GateCause::Refused(port, _) => refusals(state, machine.map(|(name, _)| name), port),
-        GateCause::WaitingForEvidence(port, _) | GateCause::NoOther(port, _) => match machine {
-            Some((name, _)) => others(state, name, port),
+        GateCause::Refused(port, _) => refusals(state, named.map(|named| named.name), port),
+        GateCause::WaitingForEvidence(port, _) | GateCause::NoOther(port, _) => match named {
+            Some(named) => others(state, named.name, port),
             None => format!("No other member serves port {port}"),
         },
         GateCause::AnotherFirst => "Another machine is released first".to_owned(),
@@ -178,7 +175,7 @@ pub(crate) fn cause(
         GateCause::Unproven => format!(
             "Its member was put back in service, because {}. The next attempt follows within minutes",
             machine
-                .and_then(|(_, machine)| machine.proof_failure.as_deref())
+                .and_then(|machine| machine.proof_failure.as_deref())
                 .unwrap_or_default()
         ),
         GateCause::Proving => "Requests through the endpoint are made without it".to_owned(),
@@ -191,8 +188,8 @@ pub(crate) fn cause(
 }
 
 /// Why Octavia does not take the machine's members out of service, as a subordinate clause; empty if it does.
-fn refusal_of(machine: Option<(&ObjectName, &Machine)>) -> String {
-    let slots = machine.into_iter().flat_map(|(_, machine)| &machine.slots);
+fn refusal_of(machine: Option<&Machine>) -> String {
+    let slots = machine.into_iter().flat_map(|machine| &machine.slots);
     slots
         .filter_map(|slot| slot.refusal.as_ref())
         .map(|refusal| format!(", which Octavia refuses: {}", refusal.message))
@@ -201,8 +198,8 @@ fn refusal_of(machine: Option<(&ObjectName, &Machine)>) -> String {
 }
 
 /// The request through the endpoint that failed, and its reply.
-fn endpoint_trouble<'a>(machine: Option<(&ObjectName, &'a Machine)>) -> &'a str {
-    match machine.and_then(|(_, machine)| machine.reach.as_ref()) {
+fn endpoint_trouble(machine: Option<&Machine>) -> &str {
+    match machine.and_then(|machine| machine.reach.as_ref()) {
         Some((_, Reach::Unreachable(text) | Reach::Wrong(text))) => text,
         Some((_, Reach::Ports(_))) | None => "",
     }

@@ -15,23 +15,23 @@ use crate::{
         clock::{Now, Stamp},
         decision::{GateCause, GateDecision},
         findings::{Findings, Gate, MachineFinding, MemberFinding},
-        machine::Machine,
+        machine::{Machine, NamedMachine},
         member::{Class, Member, Owner},
-        port::Port,
+        port::{IndexedPort, Port},
         state::State,
     },
 };
-use capo_core::{
-    ConditionState, ConditionStatus, GateMode, MemberStatus, ObjectName, OperatingStatus, Reason,
-};
+use capo_core::{ConditionState, ConditionStatus, GateMode, MemberStatus, OperatingStatus, Reason};
 
 /// The findings of a state.
 pub fn report(state: &State, now: &Now) -> Findings {
     let mut members = Vec::new();
-    for (index, port) in state.ports.iter().enumerate() {
+    for indexed_port in state.indexed_ports() {
         for (name, machine) in &state.machines {
-            members.push(expected_member(state, name, machine, (index, port), now));
+            let named = NamedMachine { name, machine };
+            members.push(expected_member(state, named, indexed_port, now));
         }
+        let port = indexed_port.port;
         let others = port
             .members
             .iter()
@@ -48,7 +48,10 @@ pub fn report(state: &State, now: &Now) -> Findings {
     let machines = state
         .machines
         .iter()
-        .map(|(name, machine)| (name.clone(), machine_finding(state, name, machine, now)))
+        .map(|(name, machine)| {
+            let finding = machine_finding(state, NamedMachine { name, machine }, now);
+            (name.clone(), finding)
+        })
         .collect();
     Findings {
         observed: state.reads.tree.map(|read| read.wall),
@@ -131,21 +134,15 @@ fn tristate(cause: GateCause) -> ConditionStatus {
     }
 }
 
-fn machine_finding(
-    state: &State,
-    name: &ObjectName,
-    machine: &Machine,
-    now: &Now,
-) -> MachineFinding {
+fn machine_finding(state: &State, named: NamedMachine<'_>, now: &Now) -> MachineFinding {
+    let machine = named.machine;
     let gates = &machine.gates;
-    let cause = |cause| messages::cause(state, Some((name, machine)), cause);
+    let cause = |cause| messages::cause(state, Some(named), cause);
     let shown = |decision: GateDecision, since: Option<Stamp>, more: &str| {
         let message = match decision {
             GateDecision::NotEvaluated => return Gate::NOT_EVALUATED,
             GateDecision::Open(open) => cause(open),
-            GateDecision::Observed(_) => {
-                without_semicolon(&messages::observed(state, name, machine))
-            }
+            GateDecision::Observed(_) => without_semicolon(&messages::observed(state, named)),
             GateDecision::Bypassed => {
                 without_semicolon(&messages::operator(state, Some(machine), now))
             }
@@ -160,7 +157,7 @@ fn machine_finding(
         }
     };
     MachineFinding {
-        verdict: machine_verdict(state, name, machine, now),
+        verdict: machine_verdict(state, named, now),
         admission: shown(gates.admission, gates.admission_since, ""),
         release: shown(
             gates.release,
@@ -178,14 +175,10 @@ fn without_semicolon(clause: &str) -> String {
 }
 
 /// The condition of one machine: its own members, and why it is held if it is.
-fn machine_verdict(
-    state: &State,
-    name: &ObjectName,
-    machine: &Machine,
-    now: &Now,
-) -> ConditionState {
+fn machine_verdict(state: &State, named: NamedMachine<'_>, now: &Now) -> ConditionState {
+    let machine = named.machine;
     let overrides =
-        messages::operator(state, Some(machine), now) + &messages::observed(state, name, machine);
+        messages::operator(state, Some(machine), now) + &messages::observed(state, named);
     if let Some(disabled) = disabled(state) {
         return disabled;
     }
@@ -220,7 +213,7 @@ fn machine_verdict(
             reason: cause.reason(),
             message: format!(
                 "{}{while_held}{overrides}",
-                messages::cause(state, Some((name, machine)), cause)
+                messages::cause(state, Some(named), cause)
             ),
         },
         None => ConditionState {
@@ -240,9 +233,8 @@ fn machine_verdict(
 
 fn expected_member(
     state: &State,
-    name: &ObjectName,
-    machine: &Machine,
-    (index, port): (usize, &Port),
+    NamedMachine { name, machine }: NamedMachine<'_>,
+    IndexedPort { index, port }: IndexedPort<'_>,
     now: &Now,
 ) -> MemberFinding {
     let slot = machine.slots.get(index);

@@ -15,7 +15,7 @@ use crate::{
         evidence::{Evidence, Lack, Others, Serving, Want},
         machine::Stage,
         member::OnlineRun,
-        port::Port,
+        port::{IndexedPort, Port},
         state::{FRESH, State},
     },
     plan::removal_guard::may_remove,
@@ -30,10 +30,9 @@ use capo_core::{Lookup, OperatingStatus, ProvisioningStatus};
 fn removes(is_owned: bool, change: impl FnOnce(&mut State)) -> bool {
     let (mut state, now) = state();
     change(&mut state);
-    let name = machine_name(1);
-    let owner = state.machines.get(&name).unwrap();
+    let owner = state.machines.get(&machine_name(1)).unwrap();
     let victim = &state.ports[0].members[owner.slots[0].member.unwrap()];
-    let owner = is_owned.then_some((&name, owner));
+    let owner = is_owned.then_some(owner);
     may_remove(&state, owner, &state.ports[0], victim, &now)
 }
 
@@ -199,7 +198,10 @@ fn a_machine_that_leaves_serves_at_present_and_does_not_go_on_serving() {
     machine(&mut state, 1).want.deletion = UNHOOKED;
     let name = machine_name(1);
     let machine = state.machines.get(&name).unwrap();
-    let port = (0, &state.ports[0]);
+    let port = IndexedPort {
+        index: 0,
+        port: &state.ports[0],
+    };
     let lasting = serving::serves(&state, machine, port, &now);
     assert_eq!(lasting, Serving::No(Lack::Leaving));
     let at_present = serving::serves_at_present(&state, machine, port, &now);

@@ -275,7 +275,7 @@ fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
         let mut row = Proof::new(machine_name(1), round, ago(&now, age), vec![true, true]);
         row.ports[index].answers = answers;
         row.ports[index].failures = failures;
-        proof::port_outcome(&state, &row, (index, &row.ports[index].clone()), &now)
+        proof::port_outcome(&state, &row, index, &row.ports[index].clone(), &now)
     };
     let soon = window.checked_sub(STEP).unwrap();
     assert_eq!(outcome(Round::Drained, 0, needed - 1, 0, soon), Pending);
@@ -308,7 +308,7 @@ fn enough(round: Round, change: impl FnOnce(&mut State, &mut PortProof)) -> u32 
         .find(|answers| {
             row.ports[0].answers = *answers;
             let port = row.ports[0].clone();
-            proof::port_outcome(&state, &row, (0, &port), &now) == ProofOutcome::Answered
+            proof::port_outcome(&state, &row, 0, &port, &now) == ProofOutcome::Answered
         })
         .unwrap()
 }

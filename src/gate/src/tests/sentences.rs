@@ -2,8 +2,8 @@
 
 use crate::{
     model::{
-        attempts::Refusal, decision::GateCause, desired::ServerState, member::Class,
-        part::PartKind, state::State,
+        attempts::Refusal, decision::GateCause, desired::ServerState, machine::NamedMachine,
+        member::Class, part::PartKind, state::State,
     },
     report::{
         member_messages::{foreign, machines_in, member_class, others, refusals},
@@ -200,7 +200,14 @@ fn a_cause_names_what_it_is_about() {
     let name = machine_name(1);
     let text = |state: &State, found| {
         let machine = &state.machines[&name];
-        cause(state, Some((&name, machine)), found)
+        cause(
+            state,
+            Some(NamedMachine {
+                name: &name,
+                machine,
+            }),
+            found,
+        )
     };
     let missing = |port| GateCause::PartMissing(port, PartKind::Pool);
     assert_eq!(

@@ -12,14 +12,28 @@ pub(crate) struct Aged<T>(Mutex<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
-    value: Option<(T, Instant)>,
-    failure: Option<(Error, Instant)>,
+    last_read: Option<Read<T>>,
+    failure: Option<FailedRead>,
+}
+
+/// A value, and the time at which its read began.
+#[derive(Debug)]
+struct Read<T> {
+    value: T,
+    began: Instant,
+}
+
+/// The failure of the last read, and the time at which that read ended.
+#[derive(Debug)]
+struct FailedRead {
+    error: Error,
+    ended: Instant,
 }
 
 impl<T> Default for Aged<T> {
     fn default() -> Self {
         Self(Mutex::new(State {
-            value: None,
+            last_read: None,
             failure: None,
         }))
     }
@@ -33,33 +47,39 @@ impl<T: Clone> Aged<T> {
     {
         let requested = Instant::now();
         let mut state = self.0.lock().await;
-        if let Some((value, read_at)) = &state.value
-            && read_at.elapsed() <= age
+        if let Some(last) = &state.last_read
+            && last.began.elapsed() <= age
         {
-            return Ok(value.clone());
+            return Ok(last.value.clone());
         }
-        if let Some((error, failed_at)) = &state.failure
-            && *failed_at >= requested
+        if let Some(failure) = &state.failure
+            && failure.ended >= requested
         {
             // The read that this caller waited for has failed.
-            return Err(error.clone());
+            return Err(failure.error.clone());
         }
         let began = Instant::now();
         match read().await {
             Ok(value) => {
-                state.value = Some((value.clone(), began));
+                state.last_read = Some(Read {
+                    value: value.clone(),
+                    began,
+                });
                 state.failure = None;
                 Ok(value)
             }
             Err(error) => {
-                state.failure = Some((error.clone(), Instant::now()));
+                state.failure = Some(FailedRead {
+                    error: error.clone(),
+                    ended: Instant::now(),
+                });
                 Err(error)
             }
         }
     }
 
-    /// The same as [`Aged::get`], but a failed read returns the older value if there is one. It is for values that
-    /// hardly ever change.
+    /// Returns the value like [`Aged::get`], except that a failed read returns the older value if there is one. It is
+    /// for values that hardly ever change.
     pub(crate) async fn get_or_keep<F>(
         &self,
         age: Duration,
@@ -73,9 +93,9 @@ impl<T: Clone> Aged<T> {
             Err(error) => {
                 let state = self.0.lock().await;
                 state
-                    .value
+                    .last_read
                     .as_ref()
-                    .map(|(old, _)| old.clone())
+                    .map(|last| last.value.clone())
                     .ok_or(error)
             }
         }

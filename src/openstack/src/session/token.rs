@@ -46,7 +46,13 @@ pub(crate) struct TokenSource {
 #[derive(Default)]
 struct Attempts {
     failures: u32,
-    failed: Option<(Error, Instant)>,
+    last_failure: Option<FailedSignIn>,
+}
+
+/// A sign-in that failed, and the time from which the next one may be sent.
+struct FailedSignIn {
+    error: Error,
+    retry_at: Instant,
 }
 
 /// The 401 answers of one service to valid tokens.
@@ -163,10 +169,10 @@ impl TokenSource {
         self: Arc<Self>,
         mut attempts: OwnedMutexGuard<Attempts>,
     ) -> Result<Arc<Session>, Error> {
-        if let Some((error, until)) = &attempts.failed {
+        if let Some(FailedSignIn { error, retry_at }) = &attempts.last_failure {
             let now = Instant::now();
-            if now < *until {
-                return Err(error.clone().with_retry_after(Some(*until - now)));
+            if now < *retry_at {
+                return Err(error.clone().with_retry_after(Some(*retry_at - now)));
             }
         }
         match self.request_token().await {
@@ -186,7 +192,10 @@ impl TokenSource {
                 let pause = after_failures(error.class())
                     .pause(attempts.failures - 1)
                     .max(error.retry_after().unwrap_or_default());
-                attempts.failed = Some((error.clone(), Instant::now() + pause));
+                attempts.last_failure = Some(FailedSignIn {
+                    error: error.clone(),
+                    retry_at: Instant::now() + pause,
+                });
                 let outcome = match error.status() {
                     Some(401 | 403) => SignInOutcome::Unauthorized,
                     Some(404) => SignInOutcome::NotFound,
@@ -363,8 +372,8 @@ const AFTER_REFUSALS: ExponentialBackoff =
 /// Pauses after failed sign-ins.
 fn after_failures(class: FailureClass) -> ExponentialBackoff {
     match class {
-        // Refused credentials usually need a new Secret, which is another profile. Some Keystones lock an account after
-        // a few failed sign-ins.
+        // Credentials that were refused usually work again only with a changed Secret, which gets a token source of its
+        // own. Some Keystones lock an account after a few failed sign-ins.
         FailureClass::Auth | FailureClass::Denied | FailureClass::Invalid => {
             ExponentialBackoff::doubling(Duration::from_secs(5), Duration::from_mins(2))
         }

@@ -85,12 +85,12 @@ impl Backoff {
 
 /// The pause before pass number `count` that waits for the same reason.
 fn wait_pause(after: Duration, count: u32, random: f64) -> Duration {
-    let schedule = ExponentialBackoff {
+    let backoff = ExponentialBackoff {
         first: after,
         factor: 1.3,
         longest: LONGEST_WAIT,
     };
-    jittered(schedule.pause(count), random)
+    jittered(backoff.pause(count), random)
 }
 
 /// The pause after failure number `count` in a row.

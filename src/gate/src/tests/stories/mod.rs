@@ -20,11 +20,9 @@ mod unapplied;
 mod unreachable;
 mod withdrawal;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::tests::world::{Todo, World, address, machine_name};
 use capo_core::{ProvisioningStatus, Reason};
@@ -43,7 +41,7 @@ fn world(machines: u8) -> World {
 /// A settled load balancer with these machines, which serve. Most stories begin with it, so each is made once.
 fn world_of(machines: &[u8]) -> World {
     static MADE: Mutex<BTreeMap<Vec<u8>, World>> = Mutex::new(BTreeMap::new());
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = MADE.lock();
     let world = made
         .entry(machines.to_vec())
         .or_insert_with(|| make_world(machines));

@@ -79,9 +79,10 @@ fn head_start(priority: Priority) -> Duration {
 }
 
 /// Why a call is not let through.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     /// The service is throttling requests, or does not answer.
+    #[error("calls are held back for at least {retry_after:?}")]
     HeldBack {
         /// How long calls are held back at least.
         retry_after: Duration,
@@ -90,7 +91,8 @@ pub(crate) enum Refusal {
         /// Whether the service requested the pause.
         requested: bool,
     },
-    /// Our own queue was too long.
+    /// The call waited in the queue for [`Limits::longest_wait`].
+    #[error("the call waited too long for the request budget")]
     TooLongAWait,
 }
 
