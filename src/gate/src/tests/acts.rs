@@ -60,8 +60,8 @@ pub(crate) enum Act {
     Connected(bool),
     /// Nova answers (true) or does not (false).
     Nova(bool),
-    /// Cluster API has found the API server of a machine unhealthy before the deletion of the machine. The machine controller
-    /// keeps this as long as the machine exists, whether or not the API server has recovered.
+    /// Cluster API has found the API server of a machine unhealthy before the deletion of the machine. The machine
+    /// controller keeps this as long as the machine exists, whether or not the API server has recovered.
     Unhealthy(u8),
     /// Octavia's health manager stops or starts again to report the health of a member.
     HealthUnreported(u8),
@@ -215,11 +215,11 @@ pub(crate) fn play(world: &mut World, act: Act) {
         }
         Act::Pause => {
             world.desired.cluster.paused = true;
-            world.hand_over_load_balancer();
+            world.set_load_balancer();
         }
         Act::Resume => {
             world.desired.cluster.paused = false;
-            world.hand_over_load_balancer();
+            world.set_load_balancer();
         }
         Act::PauseMachine(index) => {
             world.change(&machine_name(index), |want| want.paused = !want.paused);
@@ -258,9 +258,9 @@ pub(crate) fn play(world: &mut World, act: Act) {
             let name = machine_name(index);
             let known = world.nodes.get(&name).is_some_and(|node| node.gone);
             if known {
-                // A new machine may take the name later. A cache that is behind reports the end of the old machine before
-                // that.
-                world.hand_over(&name);
+                // A new machine may take the name later. A cache that is behind reports the end of the old machine
+                // before that.
+                world.set_machine(&name);
                 world.nodes.remove(&name);
             }
         }
@@ -284,7 +284,7 @@ pub(crate) fn play(world: &mut World, act: Act) {
             } else {
                 Health::Bad
             };
-            world.hand_over_load_balancer();
+            world.set_load_balancer();
         }
         Act::Swallow(index) => {
             let swallowed = &mut world.model.never_programmed;
@@ -307,10 +307,10 @@ pub(crate) fn play(world: &mut World, act: Act) {
 /// The controllers notice which project the credentials lead to, for the load balancer and for every server.
 pub(crate) fn lead(world: &mut World, elsewhere: bool) {
     world.elsewhere = elsewhere;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     let names: Vec<_> = world.nodes.keys().cloned().collect();
     for name in names {
-        world.hand_over(&name);
+        world.set_machine(&name);
     }
 }
 

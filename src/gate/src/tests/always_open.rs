@@ -163,7 +163,7 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
     };
     let open = Said::Open(GateCause::NeverServed);
     assert_eq!(case(true, false, true, true), Said::Nothing);
-    // The gate was open, so Cluster API may have admitted the machine even if this process was not told yet.
+    // The gate was open, so Cluster API may have admitted the machine even if this process does not know it yet.
     assert_eq!(case(false, true, true, true), Said::Nothing);
     assert_eq!(case(false, false, true, true), open);
     assert_eq!(case(false, false, true, false), Said::TooEarly);
@@ -175,7 +175,7 @@ fn a_control_plane_that_was_never_initialised() {
     let mut world = world();
     world.desired.cluster.ca_pem = Lookup::Absent;
     world.desired.cluster.initialised = false;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     let now = world.present();
     let span = world.state.online_span();
     let case = |change: &dyn Fn(&mut State)| {

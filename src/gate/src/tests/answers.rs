@@ -230,7 +230,8 @@ fn an_unanswered_write_of_the_load_balancer_before_counts_as_a_write() {
     }
 }
 
-/// The pause in seconds after one more failure, where `failures` of the class `before` came earlier, and the message shown.
+/// The pause in seconds after one more failure, where `failures` of the class `before` came earlier, and the message
+/// shown.
 fn one_more(failures: u32, before: FailureClass, class: FailureClass) -> (u64, String) {
     let mut found = None;
     let (state, _) = answered(

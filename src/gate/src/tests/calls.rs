@@ -72,7 +72,8 @@ impl World {
         }
     }
 
-    /// The reply to a request through the endpoint. The load balancer hands each connection to the next member in rotation.
+    /// The reply to a request through the endpoint. The load balancer hands each connection to the next member in
+    /// rotation.
     fn answer(&mut self, request: &EndpointRequest) -> EndpointResult {
         let result = self.result(request);
         if !matches!(result, Err(EndpointFailure::TimedOut(_))) {

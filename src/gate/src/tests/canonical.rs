@@ -12,18 +12,18 @@ use crate::tests::world::World;
 pub(crate) struct Canonical {
     pub(crate) text: String,
     now: i64,
-    place: Place,
+    position: Position,
 }
 
 /// Where in the text of an [`Instant`] the writer is.
-enum Place {
+enum Position {
     Elsewhere,
     BeforeSeconds,
     BeforeNanoseconds(i64),
 }
 
-/// Moments that are further away are treated alike, because no decision depends on how far away they are: older reads are
-/// stale, and longer holds are over.
+/// Moments that are further away are treated alike, because no decision depends on how far away they are: older reads
+/// are stale, and longer holds are over.
 const FAR: i64 = 16 * 60 * 1_000;
 
 impl Canonical {
@@ -31,7 +31,7 @@ impl Canonical {
         let mut writer = Self {
             text: String::with_capacity(8_192),
             now: 0,
-            place: Place::Elsewhere,
+            position: Position::Elsewhere,
         };
         // The text of the present moment shows what the clock shows.
         writer.now = i64::MIN;
@@ -55,17 +55,17 @@ impl Canonical {
 impl Write for Canonical {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         let number = || piece.parse::<i64>().ok();
-        match self.place {
-            Place::Elsewhere if piece == "tv_sec" => self.place = Place::BeforeSeconds,
-            Place::Elsewhere => self.text.push_str(piece),
-            Place::BeforeSeconds => {
+        match self.position {
+            Position::Elsewhere if piece == "tv_sec" => self.position = Position::BeforeSeconds,
+            Position::Elsewhere => self.text.push_str(piece),
+            Position::BeforeSeconds => {
                 if let Some(seconds) = number() {
-                    self.place = Place::BeforeNanoseconds(seconds);
+                    self.position = Position::BeforeNanoseconds(seconds);
                 }
             }
-            Place::BeforeNanoseconds(seconds) => {
+            Position::BeforeNanoseconds(seconds) => {
                 if let Some(nanoseconds) = number() {
-                    self.place = Place::Elsewhere;
+                    self.position = Position::Elsewhere;
                     return self.moment(seconds * 1_000 + nanoseconds / 1_000_000);
                 }
             }

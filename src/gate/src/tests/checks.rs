@@ -1,4 +1,4 @@
-//! The invariants, checked at every turn.
+//! The invariants, checked at every turn. `tests/rollout/README.md` defines I1 to I4, I7 and I8.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -31,14 +31,14 @@ impl World {
         self.nodes.get_key_value(&ObjectName::new("n", name))
     }
 
-    /// Whether the machine is admitted, as far as this process was told or has caused it.
+    /// Whether the machine is admitted, as far as this process knows or has caused it.
     fn is_admitted(&self, name: &ObjectName) -> bool {
-        let told = self.state.machines.get(name);
-        self.offered.contains(name) || told.is_some_and(|machine| machine.want.admitted)
+        let known = self.state.machines.get(name);
+        self.offered.contains(name) || known.is_some_and(|machine| machine.want.admitted)
     }
 
-    /// Whether a truthful monitor has shown the member as ONLINE for long enough to be believed. Octavia does not check a
-    /// disabled member.
+    /// Whether a truthful monitor has shown the member as ONLINE for long enough to be believed. Octavia does not check
+    /// a disabled member.
     fn is_known_to_serve(&self, member: &ModelMember) -> bool {
         let up = self.model.up.get(&member.address);
         self.model.monitors
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// Whether the member has the name of a machine of which this process was told that it is paused.
+    /// Whether the member has the name of a machine which this process knows to be paused.
     fn is_of_paused_machine(&self, change: &Change) -> bool {
         let name = match change {
             Change::CreateMember { new, .. } => Some(&new.name),
@@ -100,8 +100,8 @@ impl World {
         })
     }
 
-    /// I2: the last member of a port stays, and while every member of a port is in ERROR, no member of an admitted machine
-    /// that stays is deleted.
+    /// I2: the last member of a port stays, and while every member of a port is in ERROR, no member of an admitted
+    /// machine that stays is deleted.
     fn check_removal(&self, id: &str) {
         let Some(victim) = self.snapshot.iter().find(|member| member.id == *id) else {
             self.fail("a member is deleted that was not read");
@@ -205,7 +205,7 @@ impl World {
         if self.settings.mode != GateMode::Enforce || self.is_late {
             return;
         }
-        // What counts is what this process was told, because its caches may be behind.
+        // What counts is what this process knows, because its caches may be behind.
         let owner = |address: IpAddr| {
             let mut machines = self.state.machines.iter();
             machines.find(|(_, machine)| machine.want.address == Some(address))
@@ -226,8 +226,8 @@ impl World {
         let comes_back = owner(address).is_some_and(|(_, machine)| {
             machine.restoring || serving::is_last_api_server(&self.state, machine)
         });
-        // Cluster API reaches no API server, or the machine's Node has joined and its members of other ports are in service,
-        // and no monitor shows which API server is up.
+        // Cluster API reaches no API server, or the machine's Node has joined and its members of other ports are in
+        // service, and no monitor shows which API server is up.
         let in_service = |member: &ModelMember| {
             member.address == address && member.port != port && member.admin_up
         };
@@ -329,8 +329,8 @@ impl World {
         }
     }
 
-    /// A release by the rules: the member of another machine gets traffic and is ACTIVE, and its API server was up a moment
-    /// ago.
+    /// A release by the rules: the member of another machine gets traffic and is ACTIVE, and its API server was up a
+    /// moment ago.
     pub(crate) fn check_release(&self, name: &ObjectName, gate: &Gate) {
         let message = &gate.message;
         if gate.state != GateState::Open || !message.contains("Its members are removed") {
@@ -377,8 +377,8 @@ impl World {
         }
     }
 
-    /// A proof shows that the data path sends no more clients to the machine. Where members are not met in turn, a machine can
-    /// be missed by chance.
+    /// A proof shows that the data path sends no more clients to the machine. Where members are not met in turn, a
+    /// machine can be missed by chance.
     fn check_out_of_rotation(&self, name: &ObjectName, message: &str) {
         let is_by_chance = self.model.ovn || self.model.busy;
         if is_by_chance || message.contains("No proof was possible") {

@@ -59,7 +59,7 @@ impl World {
                 gone: false,
             },
         );
-        self.hand_over(&name);
+        self.set_machine(&name);
         name
     }
 
@@ -86,19 +86,19 @@ impl World {
         if let Some(node) = self.nodes.get_mut(name) {
             change(&mut node.want);
         }
-        self.hand_over_after(self.lag, name);
+        self.set_machine_after(self.lag, name);
     }
 
     /// Hands over after `lag` what is true by then: a cache is behind, but never goes back in time.
-    pub(crate) fn hand_over_after(&mut self, lag: Duration, name: &ObjectName) {
+    pub(crate) fn set_machine_after(&mut self, lag: Duration, name: &ObjectName) {
         if lag.is_zero() {
-            self.hand_over(name);
+            self.set_machine(name);
         } else {
-            self.later(lag, Todo::HandOver(name.clone()));
+            self.later(lag, Todo::SetMachine(name.clone()));
         }
     }
 
-    pub(crate) fn hand_over(&mut self, name: &ObjectName) {
+    pub(crate) fn set_machine(&mut self, name: &ObjectName) {
         let Some(node) = self.nodes.get(name).filter(|node| node.known) else {
             return;
         };
@@ -136,7 +136,7 @@ impl World {
             self.served = self.now;
         } else if self.now - self.served >= CONNECTION_GRACE {
             self.desired.cluster.remote_connection = Health::Bad;
-            self.hand_over_load_balancer();
+            self.set_load_balancer();
         }
     }
 
@@ -169,11 +169,11 @@ impl World {
                     self.is_late = false;
                 }
             }
-            Todo::HandOver(name) => {
+            Todo::SetMachine(name) => {
                 if let Some(node) = self.nodes.get_mut(&name) {
                     node.known = true;
                 }
-                self.hand_over(&name);
+                self.set_machine(&name);
             }
             Todo::Admit(name) => {
                 let address = self.nodes.get(&name).and_then(|node| node.want.address);
@@ -237,7 +237,7 @@ impl World {
                         self.fall(address);
                     }
                     self.note(format_args!("{name} is gone"));
-                    self.hand_over_after(self.lag, &name);
+                    self.set_machine_after(self.lag, &name);
                 }
             }
         }

@@ -171,7 +171,8 @@ fn everything_is_to_be_read_of_a_port_of_which_nothing_is_known() {
     assert!(port.parts().next().is_none() && port.cidrs.is_none());
 }
 
-/// Metrics, events and conditions name the rule that opened a gate, so that a reader can tell an exception from the rule.
+/// Metrics, events and conditions name the rule that opened a gate, so that a reader can tell an exception from the
+/// rule.
 #[test]
 fn every_cause_that_opens_a_gate_has_a_reason_of_its_own() {
     use crate::model::decision::Proven;

@@ -1,5 +1,5 @@
-//! What counts if no monitor shows the health of members, and if the manager does not reach the endpoint. And what the gates
-//! report when they only observe.
+//! What counts if no monitor shows the health of members, and if the manager does not reach the endpoint. And what the
+//! gates report when they only observe.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn connect(world: &mut World, connected: bool) {
     } else {
         Health::Bad
     };
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
 }
 
 fn change(world: &mut World, change: impl FnOnce(&mut DesiredMachine)) {
@@ -159,7 +159,7 @@ fn a_hold_in_the_condition_says_that_it_freezes_the_control_plane_and_names_the_
     for kubeadm in [true, false] {
         let mut world = World::new(&[6443], seconds(1));
         world.desired.cluster.kubeadm_control_plane = kubeadm;
-        world.hand_over_load_balancer();
+        world.set_load_balancer();
         world.add_serving(1);
         world.run(seconds(60));
         world.delete(&machine_name(1));

@@ -1,13 +1,13 @@
-//! Explores completely what can happen in a small model: answers, probes and lookups arrive in any order, operations end in
-//! any way, machines come and go, the process dies, another cluster claims the load balancer, and time passes. The numbers
-//! of faults and of acts are limited by a budget. The world checks its invariants at every turn.
+//! Explores completely what can happen in a small model: answers, probes and lookups arrive in any order, operations
+//! end in any way, machines come and go, the process dies, another cluster claims the load balancer, and time passes.
+//! The numbers of faults and of acts are limited by a budget. The world checks its invariants at every turn.
 //!
-//! The model has one load balancer with one port and a pool with or without a health monitor, two machines that serve and a
-//! third one that may be added. Time advances in ticks of 20 s ([`tidy`]): within a tick events have an order but no
-//! duration. A second load balancer would add no states to explore: its worker shares no state with the first one's
-//! (`histories_of_two_load_balancers_are_those_of_each_alone`), and a hand-over for one load balancer affects the worker of
-//! another only by the claim (`registry::tests`), which is one of the acts here. The states of two load balancers are
-//! therefore the pairs of the states of one.
+//! The model has one load balancer with one port and a pool with or without a health monitor, two machines that serve
+//! and a third one that may be added. Time advances in ticks of 20 s ([`tidy`]): within a tick events have an order but
+//! no duration. A second load balancer would add no states to explore: its worker shares no state with the first one's
+//! (`histories_of_two_load_balancers_are_those_of_each_alone`), and a hand-over for one load balancer affects the
+//! worker of another only by the claim (`registry::tests`), which is one of the acts here. The states of two load
+//! balancers are therefore the pairs of the states of one.
 
 use std::{
     collections::HashSet,
@@ -211,8 +211,8 @@ fn lose(answer: &mut Answered) {
     };
 }
 
-/// Explores everything that can happen from `start` on, or `most` states of it. From every `recover`th state on, it also
-/// checks that the cluster recovers.
+/// Explores everything that can happen from `start` on, or `most` states of it. From every `recover`th state on, it
+/// also checks that the cluster recovers.
 fn explore(start: Situation, most: usize, recover: usize) -> Count {
     let mut count = Count::default();
     let mut seen = HashSet::from([key(&start.world, (start.faults, start.acts, start.claimed))]);
@@ -274,15 +274,16 @@ fn replay<'a>(mut place: Situation, way: impl Iterator<Item = &'a Choice>) {
     }
 }
 
-/// Settings in which times differ by ticks. Every gap is one or two ticks, so that a few ticks are enough to distinguish
-/// everything.
+/// Settings in which times differ by ticks. Every gap is one or two ticks, so that a few ticks are enough to
+/// distinguish everything.
 fn settings() -> Settings {
     Settings {
         warn_after: TICK * 2,
         alert_after: TICK * 3,
         stuck_after: TICK * 4,
         orphan_after: Some(TICK * 2),
-        // Within a tick nothing takes time, and the machine that leaves answers if it can, so one answer proves as much as five.
+        // Within a tick nothing takes time, and the machine that leaves answers if it can, so one answer proves as much
+        // as five.
         proof_answers: 1,
         proof_window: TICK,
         schedule: Schedule {

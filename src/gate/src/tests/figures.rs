@@ -188,8 +188,8 @@ fn releasing_one_machine_of_an_idle_cluster_takes_at_most_8_calls_and_8_s() {
     assert!(took <= Duration::from_secs(8), "{took:?}");
 }
 
-/// `KubeadmControlPlane` deletes the next machine as soon as the API server of the newcomer is up, which is also when the member of
-/// the newcomer is enabled. An operation of Octavia may end just after the read that was to show its end.
+/// `KubeadmControlPlane` deletes the next machine as soon as the API server of the newcomer is up, which is also when
+/// the member of the newcomer is enabled. An operation of Octavia may end just after the read that was to show its end.
 #[test]
 fn a_release_beside_an_enabling_takes_at_most_five_seconds_and_nine_calls_together() {
     for (operation, latency) in [(1_000, 20), (1_060, 20), (1_060, 80)] {

@@ -58,7 +58,7 @@ fn admission_opens_on_a_fresh_read_only() {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.controllers = false;
     world.desired.cluster.initialised = false;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     let name = world.add(1, false, Deletion::No);
     world.change(&name, |want| want.server.state = ServerState::Other);
     world.run(Duration::from_secs(400));
@@ -119,17 +119,17 @@ fn a_lost_connection_to_the_cluster_is_a_reason_to_look_at_once() {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.add_serving(1);
     world.desired.cluster.remote_connection = Health::Good(world.now);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(Duration::from_secs(100));
     let trees = world.tally.trees;
     world.run(Duration::from_secs(20));
     assert_eq!(world.tally.trees, trees, "it has settled");
     world.desired.cluster.remote_connection = Health::Bad;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(Duration::from_secs(2));
     assert_eq!(world.tally.trees, trees + 1);
     // Handing over the same facts again causes no read.
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(Duration::from_secs(20));
     assert_eq!(world.tally.trees, trees + 1);
 }
@@ -194,7 +194,7 @@ fn a_generation_settles_once_the_load_balancer_was_seen_as_it_wants_it() {
     assert_eq!(world.findings.settled_generation, Some(1));
     world.desired.generation = 2;
     world.desired.monitor.delay = 30;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     assert_eq!(world.findings.settled_generation, None);
     world.run(Duration::from_secs(60));
     assert_eq!(world.findings.settled_generation, Some(2));

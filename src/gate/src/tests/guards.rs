@@ -1,5 +1,5 @@
-//! The conditions that the rules depend on, one by one: which machine serves, which one may, what may be removed, what is
-//! fresh.
+//! The conditions that the rules depend on, one by one: which machine serves, which one may, what may be removed, what
+//! is fresh.
 
 use std::time::Duration;
 

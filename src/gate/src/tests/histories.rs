@@ -1,5 +1,6 @@
 //! Random histories. After every act the world checks I1, I2, I3, and that nothing is written twice at once. This file
-//! checks I8, I9, and the state after the cluster has recovered.
+//! checks I8, I9, and the state after the cluster has recovered (I4 and I7). `tests/rollout/README.md` defines I1 to
+//! I4, I7 and I8. I9 is defined here, because it is another rule than I9 of the rollouts.
 
 use std::{panic::catch_unwind, time::Duration};
 
@@ -38,8 +39,8 @@ fn mend_octavia(world: &mut World) {
     lead(world, false);
 }
 
-/// I9: while Octavia works, every port leads to an API server, if one runs whose machine was not given up. A release that is
-/// tried again interrupts this for seconds.
+/// I9: while Octavia works, every port leads to an API server, if one runs whose machine was not given up. A release
+/// that is tried again interrupts this for seconds.
 fn check_that_one_serves(world: &mut World) {
     world.run(Duration::from_mins(40));
     let mut flaw = None;
@@ -200,7 +201,7 @@ fn live(setting: &Setting, acts: &[Act], noting: bool) -> Tally {
     world.model.monitors = setting.monitors;
     world.model.ovn = setting.provider == "ovn";
     world.desired.provider = setting.provider.to_owned();
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     for index in 1..=setting.machines {
         world.add_serving(index);
     }
@@ -286,8 +287,8 @@ fn histories_reach_what_they_are_to_check() {
     assert!(reached.iter().all(|count| *count > 0), "{sum:?}");
 }
 
-/// A release that has begun is opened by an always-open rule, and is held again while another release has begun. It must not
-/// go on.
+/// A release that has begun is opened by an always-open rule, and is held again while another release has begun. It
+/// must not go on.
 #[test]
 fn a_release_that_was_always_open_does_not_go_on_beside_another() {
     let setting = Setting::amphora(vec![6443], 1_851, true);

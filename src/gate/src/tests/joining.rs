@@ -20,7 +20,8 @@ use crate::{
 };
 use capo_core::{GateMode, OperatingStatus, ProvisioningStatus};
 
-/// What is done about the first machine's member of the first port, which was created disabled. The machine has no Node yet.
+/// What is done about the first machine's member of the first port, which was created disabled. The machine has no Node
+/// yet.
 fn enabled(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
     machine(&mut state, 1).want.has_node = false;
@@ -195,7 +196,8 @@ fn a_member_joins_disabled_beside_one_that_gets_clients() {
         |state, _| weigh(state, 2, 0, 0, true),
         |state, _| member(state, 2, 0).operating = OperatingStatus::Error,
         |state, _| machine(state, 2).want.api_server_pod = Health::Bad,
-        // The hook is gone and the API server runs on. Octavia still shows the other machine, which does not serve, as ONLINE.
+        // The hook is gone and the API server runs on. Octavia still shows the other machine, which does not serve, as
+        // ONLINE.
         |state, _| {
             machine(state, 1).want.deletion = AFTER_HOOK;
             machine(state, 1).others = Some(Others::None(6443, Lack::Drained));

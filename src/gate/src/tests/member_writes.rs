@@ -134,8 +134,8 @@ fn a_member_of_amphora_is_drained_by_its_weight_and_of_another_provider_by_its_a
         detail.tags = vec![LEAVING.to_owned()];
     });
     assert!(matches!(marked, Done::Put { tags: Some(tags), .. } if tags == [LEAVING]));
-    // The weight that an operator gave the member is kept for the case that the release is called off. A tag of an earlier
-    // release goes.
+    // The weight that an operator gave the member is kept for the case that the release is called off. A tag of an
+    // earlier release goes.
     let weighted = |provider| {
         removed(Stage::Draining, |state, _| {
             state.provider = provider;

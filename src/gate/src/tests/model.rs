@@ -116,8 +116,8 @@ pub(crate) struct Model {
     pub(crate) health_unreported: BTreeSet<IpAddr>,
     /// No health is reported at all.
     pub(crate) silent: bool,
-    /// The members to which the data path goes on sending connections, whatever is changed and deleted in Octavia; `None`
-    /// while the data path follows Octavia.
+    /// The members to which the data path goes on sending connections, whatever is changed and deleted in Octavia;
+    /// `None` while the data path follows Octavia.
     pub(crate) frozen: Option<Vec<ModelMember>>,
     /// Other clients connect as well, so no client meets the members in turn.
     pub(crate) busy: bool,

@@ -93,8 +93,8 @@ pub(crate) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span
     dark.reads = reads;
 }
 
-/// Makes the first machine's member of this port PENDING under an ACTIVE load balancer for so long that its operation counts
-/// as lost.
+/// Makes the first machine's member of this port PENDING under an ACTIVE load balancer for so long that its operation
+/// counts as lost.
 pub(crate) fn lose(state: &mut State, now: &Now, port: usize, provisioning: ProvisioningStatus) {
     let span = state.orphan_span();
     let member = member(state, 1, port);

@@ -25,7 +25,7 @@ fn release(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
     world.add_serving(1);
     world.run(Duration::from_secs(200));
     change(&mut world);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.delete(&machine_name(1));
     world.run(Duration::from_secs(1));
     let finding = world.findings.machines.get(&machine_name(1))?;
@@ -59,7 +59,7 @@ fn precedence() {
     type Change = fn(&mut World);
     let paused: Change = |world| world.desired.cluster.paused = true;
     let paused_machine: Change = |world| world.change(&machine_name(1), |want| want.paused = true);
-    let going: Change = |world| world.desired.cluster.cluster_deleting = true;
+    let deleting: Change = |world| world.desired.cluster.cluster_deleting = true;
     let disabled: Change = |world| world.desired.enabled = false;
     let held = |reason| Some((false, Some(reason)));
     let open = |reason| Some((true, Some(reason)));
@@ -67,25 +67,25 @@ fn precedence() {
         ("nothing", &[], held(Reason::NoOtherMemberServing)),
         (
             "paused over all",
-            &[paused, going, bypass, hold, disabled],
+            &[paused, deleting, bypass, hold, disabled],
             held(Reason::Paused),
         ),
         (
             "machine paused over all",
-            &[paused_machine, going, bypass],
+            &[paused_machine, deleting, bypass],
             held(Reason::Paused),
         ),
         (
-            "going over bypass",
-            &[going, bypass],
+            "deleting over bypass",
+            &[deleting, bypass],
             open(Reason::ClusterDeleting),
         ),
         (
-            "going over hold",
-            &[going, hold],
+            "deleting over hold",
+            &[deleting, hold],
             open(Reason::ClusterDeleting),
         ),
-        ("going", &[going], open(Reason::ClusterDeleting)),
+        ("deleting", &[deleting], open(Reason::ClusterDeleting)),
         (
             "bypass over hold",
             &[bypass, hold],
@@ -123,8 +123,8 @@ fn admission(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
     world.add(1, false, Deletion::No);
     world.run(Duration::from_secs(200));
     change(&mut world);
-    world.hand_over_load_balancer();
-    world.hand_over(&machine_name(1));
+    world.set_load_balancer();
+    world.set_machine(&machine_name(1));
     world.run(Duration::from_secs(1));
     let finding = world.findings.machines.get(&machine_name(1))?;
     Some(summary(&finding.admission))
@@ -212,7 +212,7 @@ fn an_override_that_is_refused_changes_no_gate_and_is_reported() {
     );
     let mut world = World::new(&[6443], Duration::from_secs(1));
     refused(&mut world);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(Duration::from_secs(60));
     assert!(
         world

@@ -33,7 +33,7 @@ enum Done {
     /// A PUT of its own values.
     Push,
     /// A DELETE, so that the member is created again.
-    Anew,
+    Delete,
 }
 
 /// What is done about the first machine's member of the first port, which is in ERROR.
@@ -61,7 +61,7 @@ fn repaired(change: impl FnOnce(&mut State, &Now)) -> Done {
                     Done::Push
                 }
                 (Operation::Delete, Change::DeleteMember { id: found, .. }) if found == id => {
-                    Done::Anew
+                    Done::Delete
                 }
                 other => panic!("{other:?}"),
             }
@@ -139,7 +139,7 @@ fn what_is_broken_is_pushed_on_a_fresh_read_when_its_time_has_come() {
 fn one_that_is_being_deleted_for_ever_is_deleted_again() {
     assert_eq!(
         repaired(|state, now| lose(state, now, 0, ProvisioningStatus::PendingDelete)),
-        Done::Anew
+        Done::Delete
     );
 }
 
@@ -149,20 +149,20 @@ fn alone(state: &mut State) {
 }
 
 #[test]
-fn an_admitted_one_is_made_anew_after_a_push_beside_one_that_serves() {
+fn an_admitted_member_is_recreated_after_a_push_beside_one_that_serves() {
     let tried = |change: fn(&mut State)| {
         repaired(|state, _| {
             machine(state, 1).slots[0].put_tried = true;
             change(state);
         })
     };
-    assert_eq!(tried(|_| ()), Done::Anew);
+    assert_eq!(tried(|_| ()), Done::Delete);
     assert_eq!(
         tried(|state| {
             let machine = machine(state, 1);
             (machine.want.admitted, machine.was_open) = (false, true);
         }),
-        Done::Anew
+        Done::Delete
     );
     let not_known_to_serve: [fn(&mut State); 5] = [
         alone,
@@ -181,7 +181,7 @@ fn never_admitted(machine: &mut Machine) {
 }
 
 #[test]
-fn one_that_was_never_admitted_is_made_anew_as_soon_as_no_client_needs_it() {
+fn a_member_that_was_never_admitted_is_recreated_as_soon_as_no_client_needs_it() {
     let newcomer = |tried: bool, change: fn(&mut State)| {
         repaired(|state, _| {
             never_admitted(machine(state, 1));
@@ -189,10 +189,10 @@ fn one_that_was_never_admitted_is_made_anew_as_soon_as_no_client_needs_it() {
             change(state);
         })
     };
-    assert_eq!(newcomer(false, |_| ()), Done::Anew);
+    assert_eq!(newcomer(false, |_| ()), Done::Delete);
     // The other member may be disabled, because its details were not read. A newcomer in ERROR is of no use to clients
     // either.
-    assert_eq!(newcomer(false, alone), Done::Anew);
+    assert_eq!(newcomer(false, alone), Done::Delete);
     let no_other: [fn(&mut State); 4] = [
         |state| weigh(state, 2, 0, 0, true),
         |state| machine(state, 2).want.api_server_pod = Health::Bad,
@@ -209,7 +209,7 @@ fn one_that_was_never_admitted_is_made_anew_as_soon_as_no_client_needs_it() {
             weigh(state, 2, 0, 0, true);
             never_admitted(machine(state, 2));
         }),
-        Done::Anew
+        Done::Delete
     );
 }
 
@@ -233,7 +233,7 @@ fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
         Some(Todo::Tree) => Done::Read,
         Some(Todo::Write(Write::Prune { port: 6443, member }, Change::DeleteMember { id, .. })) => {
             assert_eq!((member.as_str(), id.as_str()), ("orphan", "orphan"));
-            Done::Anew
+            Done::Delete
         }
         Some(other) => panic!("{other:?}"),
     }
@@ -241,7 +241,7 @@ fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
 
 #[test]
 fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
-    assert_eq!(pruned(|_, _| ()), Done::Anew);
+    assert_eq!(pruned(|_, _| ()), Done::Delete);
     let kept: [fn(&mut State, &Now); 13] = [
         |state, _| state.ports[0].pool = None,
         |state, _| state.ports[0].ambiguous = Some("two".to_owned()),
@@ -287,17 +287,17 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
         })
     };
     let span = state().0.orphan_span();
-    assert_eq!(lost(3, span), Done::Anew);
+    assert_eq!(lost(3, span), Done::Delete);
     assert_eq!(lost(2, span), Done::Nothing);
     assert_eq!(lost(3, span.saturating_sub(STEP)), Done::Nothing);
     let aged = |age: Duration| {
         pruned(|state, now| state.reads.tree.as_mut().unwrap().instant = ago(now, age))
     };
-    assert_eq!(aged(FRESH), Done::Anew);
+    assert_eq!(aged(FRESH), Done::Delete);
     assert_eq!(aged(FRESH + STEP), Done::Read);
     let asked = LOOKUP_AGAIN + FRESH;
     assert_eq!(
         pruned(|state, now| state.lookups.get_mut("cp-3").unwrap().sent = ago(now, asked)),
-        Done::Anew
+        Done::Delete
     );
 }

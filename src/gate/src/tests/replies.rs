@@ -284,7 +284,8 @@ fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
     assert_eq!(outcome(Round::Drained, 0, 0, 0, window), Failed);
     assert_eq!(outcome(Round::Drained, 0, 0, 2, soon), Pending);
     assert_eq!(outcome(Round::Drained, 0, 0, 3, soon), Failed);
-    // An endpoint that answers every request, but each of them slowly, gets half as long for every answer that is needed.
+    // An endpoint that answers every request, but each of them slowly, gets half as long for every answer that is
+    // needed.
     let longest = window / 2 * needed;
     let still = longest.checked_sub(STEP).unwrap();
     assert_eq!(outcome(Round::Drained, 0, 1, 0, still), Pending);
@@ -353,8 +354,8 @@ fn five_answers_for_each_other_member_in_rotation_are_enough() {
     assert_eq!(enough(Round::InService, with(2)), 1);
 }
 
-/// What is left of the first machine's proof after one more turn in this stage, with the answers of a proof that began at one age
-/// and was complete at another.
+/// What is left of the first machine's proof after one more turn in this stage, with the answers of a proof that began
+/// at one age and was complete at another.
 fn kept_after(at: Stage, began: Duration, proven: Option<Duration>) -> (Option<bool>, bool) {
     let (mut state, now) = state();
     let needed = state.settings.proof_answers;

@@ -194,7 +194,8 @@ fn while_something_settles_reads_follow_the_ladder() {
         });
     };
     assert_eq!(settling(second).0, Some(Duration::from_millis(1_650)));
-    // No admission waits until an enabling is applied, so its second read is late unless a machine waits for its release.
+    // No admission waits until an enabling is applied, so its second read is late unless a machine waits for its
+    // release.
     for (reads, waits, gap) in [
         (0, false, Duration::from_millis(1_050)),
         (1, false, SECOND * 5),

@@ -182,7 +182,7 @@ fn parts_that_a_push_may_bring_back() {
 }
 
 #[test]
-fn a_break_in_the_row_starts_it_anew() {
+fn an_interrupted_row_of_reads_begins_again() {
     let start = Instant::now();
     let mut run = ConsecutiveReads::default();
     for (after, lost) in [

@@ -1,9 +1,10 @@
 //! The canonical form of a world: worlds that behave alike are made equal.
 //!
-//! - Every moment is moved to the beginning of its tick, because decisions depend only on how many ticks ago it was. Only the
-//!   moments that are compared with each other (reads, lists, the last write) keep their order within the tick.
-//! - A moment or a count that is beyond its last threshold is reduced to that threshold, because no decision depends on more.
-//!   (Thresholds that can be set are set in ticks: [`explore`](super::explore).)
+//! - Every moment is moved to the beginning of its tick, because decisions depend only on how many ticks ago it was.
+//!   Only the moments that are compared with each other (reads, lists, the last write) keep their order within the
+//!   tick.
+//! - A moment or a count that is beyond its last threshold is reduced to that threshold, because no decision depends on
+//!   more. (Thresholds that can be set are set in ticks: [`explore`](super::explore).)
 //! - The wall clock stands still. Of the times of deletions only the order is kept.
 //! - Values that only metrics and texts use are cleared. The ids of members are numbered again from the beginning.
 
@@ -333,8 +334,8 @@ fn ages(state: &mut State, clock: Clock) {
     }
 }
 
-/// Moments that are compared with each other keep their order within their tick, and the present moment comes after all of
-/// them.
+/// Moments that are compared with each other keep their order within their tick, and the present moment comes after all
+/// of them.
 fn order(world: &mut World, clock: Clock) {
     let state = &mut world.state;
     // A write before everything that was read since has no effect on decisions any more.

@@ -323,7 +323,7 @@ fn a_control_plane_counts_as_initialised_once_something_has_shown_it() {
 
 #[test]
 fn ready_is_every_part_and_settled_is_all_as_it_is_wanted() {
-    let told = |change: &dyn Fn(&mut State, &Now)| {
+    let summary = |change: &dyn Fn(&mut State, &Now)| {
         let found = shown(change);
         (found.ready, found.settled)
     };
@@ -375,6 +375,6 @@ fn ready_is_every_part_and_settled_is_all_as_it_is_wanted() {
         ),
     ];
     for (case, (change, expected)) in table.into_iter().enumerate() {
-        assert_eq!(told(change), expected, "case {case}");
+        assert_eq!(summary(change), expected, "case {case}");
     }
 }

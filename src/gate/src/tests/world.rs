@@ -109,8 +109,8 @@ pub(crate) struct World {
     pub(crate) served: Instant,
     /// When the endpoint last replied.
     pub(crate) replied: Option<Instant>,
-    /// How far the caches of this process are behind. Its controllers hand over what was true that long ago, and after a
-    /// start they hand over one machine after the other.
+    /// How far the caches of this process are behind. Its controllers hand over what was true that long ago, and after
+    /// a start they hand over one machine after the other.
     pub(crate) lag: Duration,
     /// Whether Nova answers. If not, no server is read.
     pub(crate) nova: bool,
@@ -147,7 +147,7 @@ pub(crate) struct World {
 pub(crate) enum Todo {
     Feed(u32, Event),
     Send(u32, u64, Call),
-    HandOver(ObjectName),
+    SetMachine(ObjectName),
     Admit(ObjectName),
     ReadServer(ObjectName),
     EndDrain(ObjectName),
@@ -234,7 +234,7 @@ impl World {
             snapshot: Vec::new(),
             taken: Vec::new(),
         };
-        world.hand_over_load_balancer();
+        world.set_load_balancer();
         world
     }
 
@@ -262,10 +262,7 @@ impl World {
 
     pub(crate) fn fail(&self, text: &str) -> ! {
         let log: Vec<&str> = self.log.iter().map(String::as_str).collect();
-        #[allow(clippy::panic)]
-        {
-            panic!("{text}\n{}", log.join("\n"));
-        }
+        panic!("{text}\n{}", log.join("\n"));
     }
 
     pub(crate) fn present(&mut self) -> Now {
@@ -291,7 +288,7 @@ impl World {
         self.queue.push((self.now + after, self.order, todo));
     }
 
-    pub(crate) fn hand_over_load_balancer(&mut self) {
+    pub(crate) fn set_load_balancer(&mut self) {
         let there = self.nodes.iter().filter(|(_, node)| !node.gone);
         self.desired.cluster.machines = there.map(|(name, _)| name.clone()).collect();
         // A process that has never seen the cluster's own project does not know the load balancer to track.
@@ -313,7 +310,7 @@ impl World {
         self.offered.clear();
         self.probed.clear();
         self.state = State::new(self.settings.clone());
-        self.hand_over_load_balancer();
+        self.set_load_balancer();
         let names: Vec<ObjectName> = self.nodes.keys().cloned().collect();
         let mut wait = Duration::ZERO;
         for name in names {
@@ -322,9 +319,9 @@ impl World {
                 node.known = wait.is_zero();
             }
             if wait.is_zero() {
-                self.hand_over(&name);
+                self.set_machine(&name);
             } else {
-                self.later(wait, Todo::HandOver(name.clone()));
+                self.later(wait, Todo::SetMachine(name.clone()));
             }
             let read = wait + Duration::from_millis(300);
             self.later(read, Todo::ReadServer(name));

@@ -27,7 +27,7 @@ fn vanish(world: &mut World, index: u8) {
     if let Some(node) = world.nodes.get_mut(&name) {
         node.gone = true;
     }
-    world.hand_over(&name);
+    world.set_machine(&name);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Machines whose hook is gone while their API servers still run. The control plane provider, another hook or a drain may
-//! hold such a Machine for hours.
+//! Machines whose hook is gone while their API servers still run. The control plane provider, another hook or a drain
+//! may hold such a Machine for hours.
 
 use super::{gone, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{

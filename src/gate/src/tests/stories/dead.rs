@@ -113,8 +113,8 @@ fn the_last_one_that_serves_does_not_hold_up_a_dead_one_behind_it() {
     assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
 }
 
-/// Cluster API found the API server unhealthy for a moment before the deletion, and this stays known as long as the machine
-/// exists. The API server has recovered since.
+/// Cluster API found the API server unhealthy for a moment before the deletion, and this stays known as long as the
+/// machine exists. The API server has recovered since.
 fn recovered() -> World {
     let mut world = world(2);
     world.delete(&machine_name(1));

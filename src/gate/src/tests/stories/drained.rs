@@ -42,7 +42,8 @@ fn the_weight_of_a_member_that_an_operator_has_drained_stays() {
     assert_eq!(restores.count(), 0);
 }
 
-/// The machine was removed by hand in the middle of a release, and created again under the same name at the same address.
+/// The machine was removed by hand in the middle of a release, and created again under the same name at the same
+/// address.
 #[test]
 fn a_member_that_is_marked_as_leaving_is_put_back_for_a_machine_that_stays() {
     let mut world = world(2);
@@ -64,8 +65,8 @@ fn a_drained_member_carries_the_mark_of_its_release() {
     assert_eq!(world.nodes[&machine_name(2)].want.deletion, Deletion::No);
 }
 
-/// The first of two machines, whose member an operator gave the weight 5, has just been drained, and keeps its connections for
-/// an hour.
+/// The first of two machines, whose member an operator gave the weight 5, has just been drained, and keeps its
+/// connections for an hour.
 fn draining_for_an_hour() -> World {
     let mut world = World::new(&[6443], SECOND);
     world.settings.drain_grace = seconds(3_600);
@@ -85,7 +86,8 @@ fn draining_for_an_hour() -> World {
     world
 }
 
-/// Nova does not answer, so it is unknown whether the other machine's server runs. Its health monitor shows that it does not serve.
+/// Nova does not answer, so it is unknown whether the other machine's server runs. Its health monitor shows that it
+/// does not serve.
 #[test]
 fn a_member_that_an_earlier_process_drained_comes_back_while_nova_is_down_and_no_other_serves() {
     let mut world = draining_for_an_hour();

@@ -295,7 +295,7 @@ fn a_left_over_member_whose_deletion_ends_in_error_is_deleted_at_most_four_times
         if let Some(node) = world.nodes.get_mut(&name) {
             node.gone = true;
         }
-        world.hand_over(&name);
+        world.set_machine(&name);
         world.model.fates = vec![Fate::Fails; 200];
         world.fault = fault;
         world.run(seconds(10 * MINUTE));

@@ -1,5 +1,5 @@
-//! A gate depends on what is true now: on reads that Octavia can't revert, and on no read that is too old when a controller
-//! acts on the gate.
+//! A gate depends on what is true now: on reads that Octavia can't revert, and on no read that is too old when a
+//! controller acts on the gate.
 
 use std::collections::BTreeSet;
 
@@ -91,13 +91,13 @@ fn released() -> World {
 fn after_a_pause_a_release_that_was_open_needs_answers_and_weights_again() {
     let mut world = released();
     world.desired.cluster.paused = true;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     run_with_reads_of_servers(&mut world, seconds(90));
     for member in world.model.members_mut() {
         member.admin_up = false;
     }
     world.desired.cluster.paused = false;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.step(Event::Nudged);
     run_with_reads_of_servers(&mut world, seconds(30));
     assert!(member_of(&world, 1).is_some());

@@ -16,7 +16,7 @@ use capo_core::ProvisioningStatus;
 fn orphaned(provider: &str, fate: Fate) -> World {
     let mut world = world(2);
     world.desired.provider = provider.to_owned();
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.model.writes.clear();
     world.model.fates = vec![fate];
     world.model.up.insert(address(3), world.now);
@@ -60,15 +60,15 @@ fn an_operation_that_no_worker_resumes_is_repeated_at_the_alert_threshold() {
 fn drain_is_lost(provider: &str) -> World {
     let mut world = world(2);
     world.desired.provider = provider.to_owned();
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.model.fates = vec![Fate::Lost];
     world.delete(&machine_name(1));
     world.run(seconds(90));
     world
 }
 
-/// A worker that resumed the drain after the member was put back would leave it at weight 0 without the tag of the release,
-/// as an operator does.
+/// A worker that resumed the drain after the member was put back would leave it at weight 0 without the tag of the
+/// release, as an operator does.
 #[test]
 fn a_drain_that_another_worker_may_resume_is_not_undone_while_others_serve() {
     assert!(drain_is_lost("amphora").tally.restores > 0);

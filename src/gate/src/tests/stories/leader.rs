@@ -15,7 +15,7 @@ use capo_core::ProvisioningStatus;
 fn a_new_leader_changes_no_member_before_every_machine_was_handed_over() {
     let mut world = world_of(&[2, 3]);
     world.desired.cluster.paused = true;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.add(1, false, Deletion::No);
     world.desired.cluster.paused = false;
     // The caches of the new process are behind: a machine is handed over every minute.
@@ -66,7 +66,7 @@ fn a_new_leader_pushes_no_failed_member_before_it_knows_the_machines_that_serve(
 fn a_machine_that_is_gone_is_waited_for_no_more() {
     let mut world = world_of(&[2, 3]);
     world.desired.cluster.paused = true;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.add(1, false, Deletion::No);
     world.add(4, false, Deletion::No);
     world.desired.cluster.paused = false;

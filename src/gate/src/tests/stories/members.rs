@@ -62,7 +62,7 @@ fn a_member_that_stays_pending_under_an_active_load_balancer_holds_its_machine()
 }
 
 #[test]
-fn a_failed_create_is_deleted_and_made_anew() {
+fn a_member_whose_creation_failed_is_recreated() {
     let mut world = world(1);
     world.model.fates.push(Fate::Fails);
     let name = world.add(2, false, Deletion::No);
@@ -78,7 +78,7 @@ fn a_failed_create_is_deleted_and_made_anew() {
 }
 
 #[test]
-fn a_lost_create_is_found_and_made_anew_after_a_minute() {
+fn a_member_whose_creation_was_lost_is_recreated_after_a_minute() {
     let mut world = world(1);
     world.model.fates.push(Fate::Lost);
     world.add(2, false, Deletion::No);
@@ -174,7 +174,7 @@ fn on_ovn_a_member_joins_admin_down_though_a_monitor_calls_it_online() {
     let mut world = World::new(&[6443], SECOND);
     world.desired.provider = "ovn".to_owned();
     world.model.ovn = true;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.add_serving(1);
     world.run(seconds(60));
     world.add(2, false, Deletion::No);
@@ -196,7 +196,7 @@ fn on_ovn_a_member_joins_admin_down_though_a_monitor_calls_it_online() {
 }
 
 #[test]
-fn a_member_whose_machine_is_gone_is_pruned_and_a_stranger_is_left_alone() {
+fn a_member_whose_machine_is_gone_is_pruned_and_an_unrelated_one_is_left_alone() {
     let mut world = world(2);
     let name = machine_name(2);
     if let Some(node) = world.nodes.get_mut(&name) {
@@ -209,13 +209,13 @@ fn a_member_whose_machine_is_gone_is_pruned_and_a_stranger_is_left_alone() {
         .first()
         .map(|pool| pool.id.clone())
         .unwrap_or_default();
-    let stranger = Change::CreateMember {
+    let unrelated = Change::CreateMember {
         pool,
         new: of_another_client(99),
     };
     let now = world.now;
-    assert!(world.model.write(&stranger, now).is_ok());
-    world.hand_over(&name);
+    assert!(world.model.write(&unrelated, now).is_ok());
+    world.set_machine(&name);
     world.run(seconds(900));
     assert_eq!(member_of(&world, 2), None);
     assert!(member_of(&world, 99).is_some());
@@ -267,19 +267,19 @@ fn a_foreign_member_with_our_address_or_name_is_reported_and_left_alone() {
 }
 
 #[test]
-fn an_address_that_is_known_late_is_told_without_another_read() {
+fn an_address_that_is_known_late_is_shown_without_another_read() {
     let mut world = world(1);
     let name = machine_name(1);
-    let told = |world: &World| {
+    let reason = |world: &World| {
         let finding = world.findings.machines.get(&machine_name(1));
         finding.map(|finding| finding.verdict.reason)
     };
-    for (known, reason) in [
+    for (known, expected) in [
         (None, Reason::ServerNotReady),
         (Some(address(1)), Reason::MembersActive),
     ] {
         world.change(&name, |want| want.address = known);
-        assert_eq!(told(&world), Some(reason));
+        assert_eq!(reason(&world), Some(expected));
     }
 }
 
@@ -295,7 +295,7 @@ fn names_of_members_are_as_capo_makes_them() {
 }
 
 #[test]
-fn an_admitted_member_in_error_is_pushed_with_growing_pauses_then_made_anew_while_another_serves() {
+fn an_admitted_member_in_error_is_pushed_with_growing_pauses_then_recreated_while_another_serves() {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     for index in 1..=2 {
         world.add_serving(index);
@@ -354,7 +354,7 @@ fn the_last_member_of_a_port_stays_though_its_machine_is_gone() {
     if let Some(node) = world.nodes.get_mut(&name) {
         node.gone = true;
     }
-    world.hand_over(&name);
+    world.set_machine(&name);
     world.run(seconds(900));
     assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
     // Another machine serves, so this one may be deleted.

@@ -24,14 +24,15 @@ fn what_is_always_open_waits_for_nothing() {
     w.run(seconds(60));
     assert!(held(&w, 1).is_some());
     w.desired.cluster.cluster_deleting = true;
-    w.hand_over_load_balancer();
+    w.set_load_balancer();
     w.run(seconds(2));
     assert!(gone(&w, 1));
 
-    // The control plane was never initialised. This is known once health monitors have had the time to find a member ONLINE.
+    // The control plane was never initialised. This is known once health monitors have had the time to find a member
+    // ONLINE.
     let mut w = World::new(&[6443], SECOND);
     w.desired.cluster.initialised = false;
-    w.hand_over_load_balancer();
+    w.set_load_balancer();
     w.add(1, true, Deletion::No);
     w.delete(&machine_name(1));
     w.run(seconds(30));
@@ -39,10 +40,10 @@ fn what_is_always_open_waits_for_nothing() {
     w.run(seconds(60));
     assert!(gone(&w, 1));
 
-    // The same with an API server that answers: the control plane counts as initialised, whatever the status says.
+    // With an API server that answers, the control plane counts as initialised, whatever the status says.
     let mut w = World::new(&[6443], SECOND);
     w.desired.cluster.initialised = false;
-    w.hand_over_load_balancer();
+    w.set_load_balancer();
     w.add_serving(1);
     w.delete(&machine_name(1));
     w.run(seconds(600));
@@ -94,7 +95,7 @@ fn a_machine_that_never_was_admitted_goes_when_it_does_not_serve() {
 fn paused_means_no_write_and_hold_goes_before_the_always_open_rules() {
     let mut world = world(2);
     world.desired.cluster.paused = true;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     let writes = world.tally.writes;
     world.delete(&machine_name(1));
     world.add(3, false, Deletion::No);
@@ -108,7 +109,7 @@ fn paused_means_no_write_and_hold_goes_before_the_always_open_rules() {
     world.desired.cluster.operator = GateOverride::Hold {
         reason: "wait".to_owned(),
     };
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.change(&machine_name(1), |want| {
         if let Deletion::AtHook { since } = want.deletion {
             want.deletion = Deletion::Unhooked { since };
@@ -186,7 +187,7 @@ fn admission(change: impl Fn(&mut World)) -> Option<Gate> {
     let name = world.add(2, false, Deletion::No);
     world.run(seconds(10));
     change(&mut world);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(SECOND);
     let finding = world.findings.machines.get(&name);
     finding.map(|finding| finding.admission.clone())

@@ -102,8 +102,8 @@ fn a_drain_that_reaches_clients_a_moment_after_it_is_shown_needs_one_attempt() {
     assert_eq!((world.tally.drains, world.tally.restores), (1, 0));
 }
 
-/// Octavia answers a PUT at once and shows the new weight at once. New connections are kept away only when its operation has
-/// ended.
+/// Octavia answers a PUT at once and shows the new weight at once. New connections are kept away only when its
+/// operation has ended.
 #[test]
 fn no_request_is_made_before_octavia_has_applied_the_drain() {
     for ovn in [false, true] {
@@ -319,7 +319,7 @@ fn two(ovn: bool) -> World {
     world.model.ovn = ovn;
     if ovn {
         world.desired.provider = "ovn".to_owned();
-        world.hand_over_load_balancer();
+        world.set_load_balancer();
     }
     world.add_serving(1);
     world.add_serving(2);
@@ -346,7 +346,7 @@ fn a_member_that_ovn_calls_active_and_never_programmed_replaces_no_machine() {
 fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
     let mut world = two(true);
     world.desired.cluster.remote_connection = Health::Good(world.now);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.model.never_programmed.insert(address(2));
     world.delete(&machine_name(1));
     for _ in 0..12 {
@@ -360,7 +360,7 @@ fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
 fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
     let mut world = two(false);
     world.desired.cluster.remote_connection = Health::Good(world.now);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.endpoint = AtEndpoint::Stranger;
     world.delete(&machine_name(1));
     world.run(seconds(200));
@@ -401,7 +401,8 @@ fn a_member_that_dies_a_moment_before_the_release_replaces_no_machine() {
     assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
 }
 
-/// A leaving member is shown as DRAINING. This shows nothing about a health monitor that finds every other member OFFLINE.
+/// A leaving member is shown as DRAINING. This shows nothing about a health monitor that finds every other member
+/// OFFLINE.
 #[test]
 fn a_half_dead_health_manager_does_not_make_a_release_begin_again_and_again() {
     let mut world = two(false);

@@ -125,7 +125,7 @@ fn a_release_that_had_begun_goes_on_after_a_pause() {
     world.change(&machine_name(1), |want| want.deletion = deletion);
     for paused in [true, false] {
         world.desired.cluster.paused = paused;
-        world.hand_over_load_balancer();
+        world.set_load_balancer();
         world.run(seconds(5));
     }
     while !gone(&world, 2) {
@@ -200,7 +200,7 @@ fn a_port_is_not_left_to_members_that_failed() {
 fn ovn_is_never_drained() {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.desired.provider = "ovn".to_owned();
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.add_serving(1);
     world.add_serving(2);
     world.run(Duration::from_secs(200));
@@ -273,7 +273,7 @@ fn a_server_is_gone_only_in_the_load_balancer_in_which_its_member_was_seen() {
             // The credentials lead to another project, which has a load balancer of the same name without members.
             world.model = crate::tests::model::Model::new(SECOND);
             world.desired.id = capo_core::Lookup::Found("another".into());
-            world.hand_over_load_balancer();
+            world.set_load_balancer();
         }
         let begun = world.now;
         world.change(&machine_name(1), |want| {

@@ -85,7 +85,7 @@ fn a_new_member_that_never_gets_well_is_repaired_at_most_five_times_in_ten_minut
 fn a_lookup_that_fails_changes_nothing_of_what_is_known() {
     let mut world = world(2);
     world.desired.id = Lookup::Unknown;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.delete(&machine_name(1));
     world.run(seconds(60));
     assert!(super::gone(&world, 1));
@@ -108,7 +108,7 @@ fn a_load_balancer_that_was_not_looked_up_opens_no_gate() {
     world.run(seconds(900));
     assert!(!super::gone(&world, 1) && !super::gone(&world, 2));
     world.desired.id = Lookup::Absent;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(seconds(10));
     assert!(super::gone(&world, 1) && !super::gone(&world, 2));
 }
@@ -121,7 +121,7 @@ fn a_write_under_way_is_not_forgotten_when_the_load_balancer_is_another_one() {
     world.run(seconds(30));
     for id in ["lb-2", "lb-3", "lb-4"] {
         world.desired.id = Lookup::Found(id.into());
-        world.hand_over_load_balancer();
+        world.set_load_balancer();
         // The model fails if a second call is made while the first one is under way.
         world.run(seconds(3));
     }
@@ -133,7 +133,8 @@ fn a_write_under_way_is_not_forgotten_when_the_load_balancer_is_another_one() {
     );
 }
 
-/// After a restart the controllers hand over one machine after the other, some of them after the first read of the tree.
+/// After a restart the controllers hand over one machine after the other, some of them after the first read of the
+/// tree.
 #[test]
 fn what_was_broken_before_a_restart_is_repaired_no_sooner_where_its_machine_is_handed_over_late() {
     for restart in [30, 100, 200, 400] {

@@ -39,7 +39,7 @@ fn a_stranger_does_not_show_that_a_control_plane_was_initialised() {
     let mut world = World::new(&[6443], SECOND);
     world.desired.cluster.initialised = false;
     world.strangers.insert(address(1));
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     // Its API server never comes up, and KubeadmControlPlane replaces the machine.
     world.add(1, true, Deletion::No);
     world.delete(&machine_name(1));

@@ -82,7 +82,7 @@ fn a_vanished_load_balancer_is_told_and_a_new_one_is_filled() {
     world.model = Model::new(SECOND);
     world.model.up = up;
     world.desired.id = capo_core::Lookup::Found("lb-2".into());
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(seconds(400));
     assert!(gone(&world, 1), "{:?}", world.findings.machines);
     assert!(member_of(&world, 2).is_some());
@@ -119,13 +119,13 @@ fn ranges_are_shown_once_octavia_has_applied_them() {
     let ranges = |text: &str| Some(vec![text.parse().unwrap()]);
     let old = ranges("192.0.2.0/24");
     world.desired.allowed_cidrs.clone_from(&old);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.add_serving(1);
     world.run(seconds(200));
     assert_eq!(world.findings.allowed_cidrs, old);
     world.model.operation = seconds(30);
     world.desired.allowed_cidrs = ranges("198.51.100.0/24");
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     let begun = world.at();
     while world.at() < begun + 60.0 {
         // The second listener is changed after the operation on the first one has ended.
@@ -136,7 +136,7 @@ fn ranges_are_shown_once_octavia_has_applied_them() {
     assert_eq!(world.findings.allowed_cidrs, world.desired.allowed_cidrs);
     world.line.extend([Line::Down(FailureClass::Quota); 90]);
     world.desired.allowed_cidrs = ranges("203.0.113.0/24");
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(seconds(60));
     assert_ne!(world.findings.allowed_cidrs, world.desired.allowed_cidrs);
 }
@@ -144,15 +144,15 @@ fn ranges_are_shown_once_octavia_has_applied_them() {
 /// Between the creation of a listener and the first list that shows its source ranges, the ranges are not known.
 #[test]
 fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
-    // The moments: before the listener is created, while its POST is under way, in the middle of the other operations, long
-    // after them.
+    // The moments: before the listener is created, while its POST is under way, in the middle of the other operations,
+    // long after them.
     for moment in [1, 50, 3_000, 400_000] {
         let mut world = World::new(&[6443], SECOND);
         world.add_serving(1);
         world.run(Duration::from_millis(moment));
         world.desired.generation = 2;
         world.desired.allowed_cidrs = "198.51.100.0/24".parse().ok().map(|range| vec![range]);
-        world.hand_over_load_balancer();
+        world.set_load_balancer();
         let mut settled_after = None;
         for tenth in 0..600 {
             let has_them = world.model.listeners.iter().all(|listener| {
@@ -162,7 +162,10 @@ fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
                 assert!(has_them, "shown {tenth} tenths after {moment} ms");
             }
             if world.findings.settled_generation == Some(2) {
-                assert!(has_them, "told of settled {tenth} tenths after {moment} ms");
+                assert!(
+                    has_them,
+                    "shown as settled {tenth} tenths after {moment} ms"
+                );
                 settled_after.get_or_insert(tenth);
             }
             world.run(Duration::from_millis(100));
@@ -243,10 +246,11 @@ fn monitor_types(world: &World) -> Vec<MonitorType> {
 fn want_type(world: &mut World, wanted: Option<MonitorType>) {
     world.desired.generation += 1;
     world.desired.monitor_type = wanted;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
 }
 
-/// Octavia can't change the type, so the monitor is deleted and created again. Each port is complete before the next one.
+/// Octavia can't change the type, so the monitor is deleted and created again. Each port is complete before the next
+/// one.
 #[test]
 fn a_monitor_of_another_type_is_replaced_on_the_port_of_the_endpoint_alone() {
     use MonitorType::{Https, Tcp};
@@ -319,7 +323,8 @@ fn what_was_well_for_long_is_repaired_as_soon_as_the_first_time() {
     }
     world.model.fates.push(Fate::Fails);
     let broken = break_monitor(&mut world);
-    // The next read finds the monitor broken within 5 min, and 1 min passes between the PUT that fails and the replacement.
+    // The next read finds the monitor broken within 5 min, and 1 min passes between the PUT that fails and the
+    // replacement.
     world.run(seconds(450));
     let (after, _) = parts(&world);
     assert_ne!(after[2], broken);

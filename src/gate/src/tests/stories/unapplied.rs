@@ -1,5 +1,5 @@
-//! The data path does not follow Octavia: it goes on sending clients to a machine whose member Octavia shows as drained, and
-//! even as deleted.
+//! The data path does not follow Octavia: it goes on sending clients to a machine whose member Octavia shows as
+//! drained, and even as deleted.
 
 use super::{SECOND, gone, member_of, seconds, world};
 use crate::tests::{
@@ -11,7 +11,7 @@ use crate::tests::{
 fn unapplied(machines: u8, change: fn(&mut World)) -> World {
     let mut world = World::new(&[6443], SECOND);
     change(&mut world);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     for index in 1..=machines {
         world.add_serving(index);
     }
@@ -26,7 +26,8 @@ fn ovn(world: &mut World) {
     world.desired.provider = "ovn".to_owned();
 }
 
-/// A machine that goes on getting its share of the clients is never let go, and is let go when the data path follows again.
+/// A machine that goes on getting its share of the clients is never let go, and is let go when the data path follows
+/// again.
 fn stays(way: &str, change: fn(&mut World)) {
     let (numbers, hours): (&[u8], _) = if is_deep() {
         (&[2, 3, 4, 5, 6, 7], 6)

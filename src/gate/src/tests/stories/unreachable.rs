@@ -1,5 +1,5 @@
-//! The manager does not reach the endpoint, and Cluster API does: a machine goes without a proof once others have served for
-//! 90 s without a break.
+//! The manager does not reach the endpoint, and Cluster API does: a machine goes without a proof once others have
+//! served for 90 s without a break.
 
 use super::{SECOND, gone, seconds};
 use crate::{
@@ -17,7 +17,7 @@ fn unreachable() -> World {
     world.run(seconds(400));
     world.desired.cluster.remote_connection = Health::Good(world.now);
     world.set_endpoint(AtEndpoint::Unreachable);
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.delete(&machine_name(1));
     world
 }

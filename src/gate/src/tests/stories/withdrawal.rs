@@ -39,11 +39,11 @@ fn a_write_in_the_queue_is_not_sent_once_the_cluster_is_paused() {
     until_a_write_waits(&mut world);
     let written = world.model.writes.len();
     world.desired.cluster.paused = true;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(seconds(300));
     assert_eq!(world.model.writes.len(), written);
     world.desired.cluster.paused = false;
-    world.hand_over_load_balancer();
+    world.set_load_balancer();
     world.run(seconds(300));
     assert_eq!(member_of(&world, 2), Some(ProvisioningStatus::Active));
 }

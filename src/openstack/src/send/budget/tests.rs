@@ -75,7 +75,7 @@ async fn urgent_calls_overtake_in_the_queue() {
     for _ in 0..20 {
         call(&budget, Priority::Steady).await;
     }
-    let (told, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
     let classes = [
         Priority::Steady,
         Priority::Settling,
@@ -85,10 +85,10 @@ async fn urgent_calls_overtake_in_the_queue() {
         Priority::Settling,
     ];
     for priority in classes {
-        let (budget, told) = (Arc::clone(&budget), told.clone());
+        let (budget, sender) = (Arc::clone(&budget), sender.clone());
         tokio::spawn(async move {
             call(&budget, priority).await;
-            told.send(priority).unwrap();
+            sender.send(priority).unwrap();
         });
         tokio::task::yield_now().await;
     }
