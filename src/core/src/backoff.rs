@@ -40,8 +40,8 @@ impl ExponentialBackoff {
 /// The longest pause between two repairs.
 pub const LONGEST_REPAIR_PAUSE: Duration = Duration::from_mins(10);
 
-/// The pause after repair number `repair`, counted from 0: 1, 2, 5, then always 10 minutes. A repair in Octavia locks the whole
-/// load balancer, so that at most five are made in the first ten minutes.
+/// The pause after repair number `repair`, counted from 0: 1, 2, 5, then always 10 minutes. A repair in Octavia locks
+/// the whole load balancer, so at most five are made in the first ten minutes.
 pub const fn repair_pause(repair: u32) -> Duration {
     match repair {
         0 => Duration::from_mins(1),

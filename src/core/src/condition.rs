@@ -56,7 +56,7 @@ impl ConditionState {
 }
 
 label_enum! {
-    /// A condition's status, as it is written there.
+    /// The status of a condition, as Kubernetes writes it.
     #[derive(Default, Deserialize)]
     pub enum ConditionStatus {
         /// `True`

@@ -38,7 +38,7 @@ impl fmt::Display for Endpoint {
 pub struct EndpointAnswer {
     /// The HTTP status code.
     pub status: u16,
-    /// The addresses, of those that the caller looks for, that the serving certificate names.
+    /// Those of the requested addresses that the serving certificate names.
     pub named: Vec<IpAddr>,
     /// The start of the body, for messages.
     pub body: Excerpt,
@@ -107,7 +107,7 @@ pub enum EndpointFailure {
     /// The manager's environment names a proxy of a kind that is not supported.
     #[error("the environment names a proxy of scheme {0}, and only http is supported")]
     UnsupportedProxy(Excerpt),
-    /// The cluster has no Secret with its CA, so that no answer can be verified.
+    /// The cluster has no Secret with its CA, so no answer can be verified.
     #[error("the cluster has no Secret with the CA that verifies the answer")]
     NoAuthority,
     /// The Secret with the cluster's CA could not be read, or has no CA in PEM.

@@ -15,7 +15,7 @@ pub enum FailureClass {
     Quota,
     /// The object is locked by another operation, or in a state that does not allow the change (409).
     Locked,
-    /// The same thing exists already: member address and port, listener port, security group rule (409).
+    /// The object exists already: member address and port, listener port, security group rule (409).
     Duplicate,
     /// Something else still uses the object (409).
     InUse,

@@ -1,7 +1,7 @@
 //! The result of a lookup.
 
-/// The result of a lookup. A failed lookup does not mean that the object is absent: only [`Lookup::Absent`] may open,
-/// create or delete anything.
+/// The result of a lookup. A failed lookup does not mean that the object is absent: only [`Lookup::Absent`] is a reason
+/// to open a gate, or to create or delete an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lookup<T> {
     /// It was not looked up yet, or the lookup failed.
@@ -32,7 +32,7 @@ impl<T> Lookup<T> {
         matches!(self, Self::Absent)
     }
 
-    /// The same lookup of a part of the object.
+    /// The result of the lookup for a part of the object.
     pub fn map<U>(self, part: impl FnOnce(T) -> U) -> Lookup<U> {
         match self {
             Self::Unknown => Lookup::Unknown,

@@ -1,4 +1,4 @@
-//! How single values are read that OpenStack's services send.
+//! Helpers that read single values from answers of OpenStack's services.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

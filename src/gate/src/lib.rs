@@ -1,9 +1,9 @@
-//! Tracks the inside of a load balancer: which listeners, pools, monitors and members exist and which should, what state
-//! they are in, when to read them again, and whether the gates are open.
+//! Tracks the inside of a load balancer: which listeners, pools, monitors and members exist and which should, what
+//! state they are in, when to read them again, and whether the gates are open.
 //!
-//! [`step`] is pure: it applies one event to a [`state::State`], decides, and returns what is to be done. Each load balancer
-//! has one worker that does this, because Octavia locks a whole load balancer during an operation. Controllers hand the
-//! worker what they want ([`desired`]) and read what it found ([`findings`]). They never wait for it.
+//! [`step`] is pure: it applies one event to a [`state::State`], decides, and returns what is to be done. Each load
+//! balancer has one worker that does this, because Octavia locks a whole load balancer during an operation. Controllers
+//! hand the worker what they want ([`desired`]) and read what it found ([`findings`]). They never wait for it.
 //!
 //! | folder | what it does |
 //! |---|---|

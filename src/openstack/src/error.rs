@@ -64,7 +64,7 @@ impl Error {
         self
     }
 
-    /// The same failure for another request, for callers that share one failed attempt.
+    /// This failure as that of another request, for callers that share one failed attempt.
     pub(crate) fn of_request(mut self, service: Service, request: &'static str) -> Self {
         self.0.request = request;
         self.0.service = service;
@@ -96,7 +96,7 @@ impl Error {
         self.0.retry_after
     }
 
-    /// The id that the service gave the request. It differs every time, so that only logs may show it.
+    /// The id that the service gave the request. It differs every time, so only logs may show it.
     pub fn request_id(&self) -> Option<&str> {
         self.0.request_id.as_deref()
     }

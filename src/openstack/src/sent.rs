@@ -1,5 +1,6 @@
-//! Records when the requests of a call were sent. A caller that judges the age of an answer needs this time, because a
-//! call may wait for the request budget much longer than for its answer.
+//! Withdraws changes that still wait for the request budget, and records when the requests of a call were sent. A
+//! caller that judges the age of an answer needs this time, because a call may wait for the request budget much longer
+//! than for its answer.
 
 use std::{
     cell::Cell,

@@ -1,7 +1,7 @@
 //! The status tree: one consistent snapshot of a load balancer and all parts attached to it.
 //!
 //! The tree has no pools without a listener, and no weights, admin states, tags and subnets. Octavia nests pools under
-//! listeners, so that it shows a shared pool twice; here every pool is listed once.
+//! listeners, so it shows a shared pool twice; here every pool is listed once.
 
 use std::{collections::BTreeSet, net::IpAddr};
 

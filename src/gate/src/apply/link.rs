@@ -51,8 +51,8 @@ pub(crate) fn link(state: &mut State) {
                     // The member has an address that its machine no longer has. It blocks no other member.
                     member.owner = Owner::NameOnly;
                 } else if address.is_some() && placed(member) {
-                    // A name that capo-rs gives decides before the address does: such a member belongs to a machine that had
-                    // the address before.
+                    // A name that capo-rs gives decides before the address does: such a member belongs to a machine
+                    // that had the address before.
                     if member.owner == Owner::Stranger {
                         member.owner = Owner::AddressOnly;
                     }

@@ -1,4 +1,5 @@
-//! Applies lists to the state: listeners and pools, including pools that no listener refers to, and the members of a pool.
+//! Applies lists to the state: listeners and pools, including pools that no listener refers to, and the members of a
+//! pool.
 
 use crate::model::{clock::Stamp, octavia::Structure, part::PartKind, state::State};
 use capo_core::octavia::Member;

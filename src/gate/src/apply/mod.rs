@@ -108,7 +108,8 @@ fn load_balancer(
             .iter()
             .map(|number| Port::new(&desired.name, *number))
             .collect();
-        // Its answer still shows when the last write ended, and no second call starts before that.
+        // The call under way was made for the earlier load balancer. Its answer only shows when the last write ended,
+        // and no second call starts before that.
         if let Some(call) = &mut state.call {
             call.outdated = true;
         }
@@ -134,15 +135,16 @@ fn load_balancer(
     }
     state.credentials = credentials;
     state.provider = Provider::of(&desired.provider);
-    // Cluster API does not reach the API servers any more, so the load balancer may have changed and is read again.
+    // If Cluster API has just lost its connection to the API servers, the load balancer may have changed, so it is read
+    // again.
     let connected =
         |desired: &DesiredLoadBalancer| desired.cluster.remote_connection.good_since().is_some();
     state.reads.nudged |= state.desired.as_ref().is_some_and(connected) && !connected(&desired);
     state.desired = Some(desired);
 }
 
-/// Notes that every machine is known. This is never taken back, because a machine that is added later gets its first member
-/// from this process.
+/// Notes that every machine is known. This is never taken back, because a machine that is added later gets its first
+/// member from this process.
 fn count_machines(state: &mut State) {
     let State {
         desired, machines, ..
@@ -205,7 +207,8 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         let free = state.balancer.is_active();
         read::inherit_repairs(machine, &state.ports, free, now.instant);
     }
-    // The last read already shows no member of the machine, so the creation of the member need not wait for another read.
+    // The last read already shows no member of the machine, so the creation of the member need not wait for another
+    // read.
     if state.reads.tree.is_some()
         && !state.reads.suspect
         && let Some(machine) = state.machines.get_mut(name)
@@ -352,9 +355,9 @@ fn list_failed(state: &mut State, number: u16, failure: Failure, now: &Now) {
     }
 }
 
-/// Counts a read. After every sixth read of a settled load balancer, the lists and monitors are read as well. While a gate
-/// waits for health, or a load balancer has not settled for long, only the lists of members are read again, because an
-/// operator may have enabled or disabled a member since.
+/// Counts a read. After every sixth read of a settled load balancer, the lists and monitors are read as well. While a
+/// gate waits for health, or a load balancer has not settled for long, only the lists of members are read again,
+/// because an operator may have enabled or disabled a member since.
 fn count_read(state: &mut State, now: &Now) {
     if let Some(ladder) = &mut state.reads.ladder {
         ladder.reads = ladder.reads.saturating_add(1);

@@ -72,7 +72,8 @@ fn is_broken(member: &Member, free: bool) -> bool {
     member.provisioning == ProvisioningStatus::Error || free && member.provisioning.is_pending()
 }
 
-/// Links members to machines again. Returns whether every machine lost its member at once though none was to be removed.
+/// Links members to machines again. Returns whether every machine lost its member at once though none was to be
+/// removed.
 fn relink_finds_none(state: &mut State) -> bool {
     let before = count_linked(state);
     let expected = state
@@ -236,8 +237,8 @@ fn observe_members(
     changed
 }
 
-/// Keeps the members that were read again, adds new ones, and drops those that are gone. Returns whether any came, went or
-/// changed its place.
+/// Keeps the members that were read again, adds new ones, and drops those that are gone. Returns whether any came, went
+/// or changed its place.
 fn replace_members(
     port: &mut Port,
     read: &[TreeMember],

@@ -58,8 +58,8 @@ impl ReplyOutcome {
         )
     }
 
-    /// Counts the reply in the series of requests to a port. A reply that does not count begins the series again, without the
-    /// requests that were under way beside it: they may have failed for the same reason, which counts once.
+    /// Counts the reply in the series of requests to a port. A reply that does not count begins the series again,
+    /// without the requests that were under way beside it: they may have failed for the same reason, which counts once.
     pub(crate) fn count(self, port: &mut PortProof) {
         port.reached |= self.is_reached();
         match self {
@@ -67,8 +67,8 @@ impl ReplyOutcome {
                 port.answers = port.answers.saturating_add(1);
                 port.failures = 0;
             }
-            // HAProxy loads a change a moment after Octavia shows it as ACTIVE. No client fails meanwhile, so only the time of
-            // the proof ends this.
+            // HAProxy loads a change a moment after Octavia shows it as ACTIVE. The clients of the leaving machine are
+            // still served, so this is no failure: the proof fails only when its time is over.
             Self::Own { text } => {
                 port.requests.clear();
                 port.answers = 0;

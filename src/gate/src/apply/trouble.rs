@@ -1,5 +1,5 @@
-//! The pauses while OpenStack does not answer. All calls wait while the tree can't be read. If only a list fails, only that
-//! list waits.
+//! The pauses while OpenStack does not answer. All calls wait while the tree can't be read. If only a list fails, only
+//! that list waits.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
     worsen(&mut state.trouble, failure, state.reads.factor, now);
 }
 
-/// Counts a failure. The findings show the trouble from the second failure on, and each pause is longer than the one before.
+/// Counts a failure. The findings show the trouble from the second failure on, and each pause is longer than the one
+/// before.
 pub(crate) fn worsen(trouble: &mut Option<Trouble>, failure: Failure, factor: f64, now: &Now) {
     let failures = trouble
         .as_ref()
@@ -41,9 +42,9 @@ const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 fn back_off(class: FailureClass, failures: u32) -> Duration {
     let (first, most) = match class {
-        // These pauses are at most 8 s long, so that a call follows within ten seconds after the trouble ends, unless it has
-        // lasted for long. A pause that OpenStack asks for is kept in any case, and one of our own that went on growing
-        // would outlast it.
+        // These pauses are at most 8 s long, so that a call follows within ten seconds after the trouble ends, unless
+        // it has lasted for more than 40 failures. A Retry-After of OpenStack is kept in any case, so a longer pause of
+        // our own would only delay the first call after the trouble.
         FailureClass::Transient | FailureClass::Throttled if failures <= 40 => (1, 8),
         FailureClass::Transient
         | FailureClass::Throttled

@@ -1,4 +1,5 @@
-//! Applies the outcome of a write: the answer shows it, or the write is repeated later, or it is reported as refused.
+//! Applies the outcome of a write: takes over what Octavia accepted, and notes when to repeat what Octavia did not
+//! answer or refused.
 
 use crate::{
     apply::trouble::in_trouble,
@@ -18,8 +19,8 @@ use crate::{
 };
 use capo_core::{FailureClass, MonitorType, ObjectName, ids::MemberId};
 
-/// Whether a failed write makes earlier reads unreliable, because it may have been carried out, or because another object
-/// exists now.
+/// Whether a failed write makes earlier reads unreliable, because it may have been carried out, or because another
+/// object exists now.
 pub(crate) fn is_unsettling(failure: &Failure) -> bool {
     !matches!(
         failure.class,
@@ -250,7 +251,8 @@ pub(crate) fn refused(
         | FailureClass::Auth
         | FailureClass::NoService
         | FailureClass::NotSent => {
-            // It is unknown whether the write was done.
+            // The write may have been done, unless it was not sent: then the read that is requested here only costs a
+            // call.
             match write {
                 Write::MakePart { .. }
                 | Write::Attach { .. }
@@ -305,11 +307,13 @@ pub(crate) fn refused(
 /// After this many unanswered writes in a row, the next one waits as long as after a refusal. Before that, the next one
 /// follows within seconds.
 const UNANSWERED: u32 = 3;
-/// The same for writes that meet a locked load balancer. The limit is higher, because a write is sent only after the load
-/// balancer was read as ACTIVE, so even a busy one accepts a write long before this limit.
+/// After this many writes in a row that meet a locked load balancer, the next one waits as long as after a refusal. The
+/// limit is higher than [`UNANSWERED`], because a write is sent only after the load balancer was read as ACTIVE, so
+/// even a busy one accepts a write long before this limit.
 const LOCKED: u32 = 10;
 
-/// Counts a write whose outcome is unknown. A repair counts as an attempt at once, because Octavia may have carried it out.
+/// Counts a write whose outcome is unknown. A repair counts as an attempt at once, because Octavia may have carried it
+/// out.
 fn unanswered(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
     let count = count_failure(state, write);
     let repairs = match write {
@@ -339,8 +343,8 @@ fn unanswered(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
     }
 }
 
-/// Counts a write that had no result, and returns how many such writes of that member, or of that port's parts, were made in
-/// a row.
+/// Counts a write that had no result, and returns how many such writes of that member, or of that port's parts, were
+/// made in a row.
 fn count_failure(state: &mut State, write: &Write) -> u32 {
     let failures = match write {
         Write::Member { machine, port, .. } => {

@@ -35,6 +35,7 @@ pub(crate) fn admission(
     if let Some(held @ GateDecision::Held(GateCause::NotObserved | GateCause::Paused)) = before {
         return held;
     }
+    // A machine whose server is not ACTIVE is never admitted, not even by a bypass.
     if machine.want.server.state != ServerState::Active {
         return GateDecision::Held(GateCause::ServerNotReady);
     }
@@ -61,8 +62,8 @@ pub(crate) fn admission(
     GateDecision::Open(GateCause::MembersActive)
 }
 
-/// Whether on every port the pool is ACTIVE in the same read as the member, or two reads have shown the member as ACTIVE.
-/// While the pool is PENDING, Octavia may still revert the operation that the first read showed as done.
+/// Whether on every port the pool is ACTIVE in the same read as the member, or two reads have shown the member as
+/// ACTIVE. While the pool is PENDING, Octavia may still revert the operation that the first read showed as done.
 fn is_confirmed(state: &State, machine: &Machine) -> bool {
     machine.slots.iter().zip(&state.ports).all(|(slot, port)| {
         let pool_is_active = port

@@ -19,7 +19,8 @@ pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
     let Some(desired) = &state.desired else {
         return Certainty::Maybe;
     };
-    // A healthy Node shows that the control plane is initialised earlier than the next reconciliation of the cluster does.
+    // A healthy Node shows that the control plane is initialised earlier than the next reconciliation of the cluster
+    // does.
     let joined = |machine: &Machine| matches!(machine.want.node, Health::Good(_));
     if desired.cluster.initialised || state.answered || state.machines.values().any(joined) {
         return Certainty::No;
@@ -101,9 +102,10 @@ pub(crate) fn server_down(state: &State, machine: &Machine, now: &Now) -> Certai
 }
 
 /// Whether the machine demonstrably does not serve although its server is ACTIVE: Cluster API finds its API server
-/// unhealthy, and on every port a health monitor has found its member down for long. Its removal takes nothing away from
-/// clients. A member that is absent or out of service shows nothing, because that may be the work of a release that began after
-/// the API server had recovered; only a gate that this rule has opened stays open when the members are deleted.
+/// unhealthy, and on every port a health monitor has found its member down for long. Its removal takes nothing away
+/// from clients. A member that is absent or out of service shows nothing, because that may be the work of a release
+/// that began after the API server had recovered; once this rule has opened the gate, the gate stays open while the
+/// members are being deleted.
 pub(crate) fn does_not_serve(state: &State, machine: &Machine, now: &Now) -> Certainty {
     let is_dead = machine.want.server.state == ServerState::Active
         && serving::is_unhealthy(machine)

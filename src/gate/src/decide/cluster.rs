@@ -104,9 +104,9 @@ fn cluster_cause(state: &State, now: &Now) -> Option<GateCause> {
     worst_member(state).or_else(|| pending(state, &PartKind::ALL))
 }
 
-/// What keeps the cluster from being Ready: trouble of the load balancer itself, or that no member serves. Trouble of single
-/// members concerns their machines only, because Cluster API reports a Cluster as unavailable if its infrastructure is not
-/// Ready, and no MachineHealthCheck then judges its Machines.
+/// What keeps the cluster from being Ready: trouble of the load balancer itself, or that no member serves. Trouble of
+/// single members concerns their machines only, because Cluster API reports a Cluster as unavailable if its
+/// infrastructure is not Ready, and no MachineHealthCheck then judges its Machines.
 fn cause_in_ready(state: &State, now: &Now) -> Option<GateCause> {
     const PARTS: [PartKind; 2] = [PartKind::Listener, PartKind::Pool];
     let Some(desired) = &state.desired else {

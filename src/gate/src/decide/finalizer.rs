@@ -11,8 +11,8 @@ use crate::{
 };
 use capo_core::{GateMode, ProvisioningStatus};
 
-/// Decides for a machine that is being deleted without our hook: its members are removed first, then its server. The gate
-/// holds the machine only in the mode `enforce`.
+/// Decides for a machine that is being deleted without our hook: its members are removed first, then its server. The
+/// gate holds the machine only in the mode `enforce`.
 pub(crate) fn unhooked(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if let Some(decision) = precedence(state, machine, now) {
         return decision;
@@ -31,7 +31,8 @@ fn member_first(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if state.claimed_by.is_some() {
         return GateDecision::Held(GateCause::Ambiguous);
     }
-    // A user, or Cluster API, has removed the hook, so an Octavia that does not answer must not hold the server for ever.
+    // A user, or Cluster API, has removed the hook, so an Octavia that does not answer must not hold the server for
+    // ever.
     let unanswered_long = state
         .trouble
         .as_ref()
@@ -39,6 +40,7 @@ fn member_first(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if unanswered_long {
         return GateDecision::Open(GateCause::LoadBalancerUnusable);
     }
+    // A load balancer in ERROR is judged below. An ambiguous port does not concern members that are absent.
     if let Some(cause) = blind(state, now)
         && cause != GateCause::LoadBalancerError
         && cause != GateCause::Ambiguous

@@ -1,5 +1,6 @@
-//! The gates `release` and `finalizer` of control-plane machines if clients reach the API server by a floating IP on one of
-//! the machines. There is no load balancer in this case. The controller that moves the floating IP calls these functions.
+//! The gates `release` and `finalizer` of control-plane machines if clients reach the API server by a floating IP on
+//! one of the machines. There is no load balancer in this case. The controller that moves the floating IP calls these
+//! functions.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Instant};
 
@@ -24,8 +25,8 @@ use crate::{
 };
 use capo_core::{ConditionState, GateMode, ObjectName, Reason};
 
-/// A series of requests through the endpoint for a machine that is being deleted. It is judged by the same rules as for load
-/// balancers.
+/// A series of requests through the endpoint for a machine that is being deleted. It is judged by the same rules as for
+/// load balancers.
 pub struct Requests {
     state: State,
     row: Proof,
@@ -78,15 +79,15 @@ impl Requests {
 
 /// The facts that the gates depend on.
 pub struct ReleaseInputs<'a> {
-    /// What is known of the cluster.
+    /// The facts about the cluster.
     pub cluster: &'a ClusterFacts,
     /// The floating IP, for messages.
     pub address: &'a str,
     /// Where the floating IP is.
     pub holder: &'a Holder,
-    /// The machines whose release is asked for, and their servers as last read, if they were read. These are the machines
-    /// that our hook holds at this moment, and those whose `OpenStackMachine` is deleted but not its Machine. Paused
-    /// machines are not among them.
+    /// The machines whose release is asked for, and their servers as last read, if they were read. These are the
+    /// machines that our hook holds at this moment, and machines whose `OpenStackMachine` is being deleted although the
+    /// Machine is not. Paused machines are not among them.
     pub asked: &'a BTreeMap<ObjectName, Option<ObservedServer>>,
     /// Whether clients reach the API server through the floating IP.
     pub ingress: &'a ConditionState,
@@ -96,8 +97,8 @@ pub struct ReleaseInputs<'a> {
     pub now: Instant,
 }
 
-/// The machine that is released next: the one that was deleted first among those whose release the rules decide. A machine
-/// that is still being drained, is paused or is held by an operator does not hold up the others.
+/// The machine that is released next: the one that was deleted first among those whose release the rules decide. A
+/// machine that is still being drained, is paused or is held by an operator does not hold up the others.
 pub fn next_release<'a>(
     inputs: &ReleaseInputs<'_>,
     carriers: &'a [Carrier],
@@ -179,15 +180,17 @@ fn before_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, now: Timestamp) -
         let reason = GateCause::NeverInitialised.reason();
         return Some(Gate::open(reason, NEVER_INITIALISED));
     }
-    // The absence of a server counts only in the project in which the floating IP was found. If the floating IP is still on
-    // this machine, no other machine can take it over, and no API server answers there.
+    // The absence of a server counts only in the project in which the floating IP was found. If the floating IP is
+    // still on this machine, no other machine can take it over, and no API server answers there. The deletion of this
+    // machine then interrupts no client, so the gate opens even in that case.
     let server = inputs.asked.get(&carrier.machine).copied().flatten();
     let is_down =
         server.is_some_and(|server| server.is_down_for_good() && !server.is_due(inputs.now));
     is_down.then(|| Gate::open(GateCause::ServerDown.reason(), SERVER_DOWN))
 }
 
-/// Whether the last read showed the server of a machine whose release is asked for as down, and is too old to decide on.
+/// Whether the last read showed the server of a machine whose release is asked for as down, and is too old to decide
+/// on.
 fn is_server_wanted(inputs: &ReleaseInputs<'_>, carrier: &Carrier) -> bool {
     let server = inputs.asked.get(&carrier.machine).copied().flatten();
     server.is_some_and(|server| server.down_since.is_some() && server.is_due(inputs.now))

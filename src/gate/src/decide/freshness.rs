@@ -29,9 +29,9 @@ pub(crate) fn tree_lasts(state: &State, now: &Now) -> bool {
             .is_some_and(|read| lasts(state, read.instant, now))
 }
 
-/// Whether the list of a port's members stays fresh until a call that is sent now is answered. A list that does not is read
-/// together with the tree. If they were read one after the other through a long queue, each of them would be out of date
-/// when the other one arrives.
+/// Whether the list of a port's members stays fresh until a call that is sent now is answered. A list that does not is
+/// read together with the tree. If they were read one after the other through a long queue, each of them would be out
+/// of date when the other one arrives.
 pub(crate) fn list_lasts(state: &State, port: &Port, now: &Now) -> bool {
     port_is_listed(state, port, now) && port.listed.is_none_or(|listed| lasts(state, listed, now))
 }

@@ -1,5 +1,5 @@
-//! Evaluates all gates and the cluster's verdict after every event, carries a release through its stages, and records what
-//! has changed.
+//! Evaluates all gates and the cluster's verdict after every event, carries a release through its stages, and records
+//! what has changed.
 
 pub(crate) mod admission;
 pub(crate) mod always_open;
@@ -38,7 +38,7 @@ use crate::{
 };
 use capo_core::{ObjectName, ProvisioningStatus};
 
-/// How long the API server of a machine goes on running, as a rule, once its hook is gone.
+/// How long the API server of a machine usually goes on running once its hook is gone.
 pub(crate) const SOON_GONE: Duration = Duration::from_secs(30);
 
 pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
@@ -68,7 +68,8 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
     }
 }
 
-/// Sets since when each release has been asked for. Whether other machines serve is determined again in this pass.
+/// Notes since when each machine has waited for its release, and ends the restorations that are complete and the
+/// releases of machines that stay. Whether other machines serve is determined again in this pass.
 fn note_questions(state: &mut State, now: &Now) {
     for machine in state.machines.values_mut() {
         machine.others = None;
@@ -148,8 +149,8 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
     evaluations
 }
 
-/// Whether the machine waits for its release, or its release began before Cluster API went back to an earlier step of the
-/// deletion.
+/// Whether the machine waits for its release, or its release began before Cluster API went back to an earlier step of
+/// the deletion.
 pub(crate) fn is_release_requested(machine: &Machine) -> bool {
     match machine.want.deletion {
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => true,
@@ -171,7 +172,7 @@ fn conclude(
             evaluation.release = release::rules(state, name, machine, machine.others, now, needs);
         }
         if matches!(machine.want.deletion, Deletion::OutOfBand { .. }) {
-            // No gate is evaluated any more, but the members are still removed before the server.
+            // Once the release is open, the server is deleted after the members.
             evaluation.finalizer = if evaluation.release.is_open() {
                 finalizer::unhooked(state, machine, now)
             } else {
@@ -180,8 +181,8 @@ fn conclude(
         }
     }
     for (machine, evaluation) in state.machines.values_mut().zip(evaluations) {
-        // The release was called off from outside the rules, or is open without them. If it is held again later, drained
-        // members go back into service.
+        // The release was called off from outside the rules, or is open without them. If it is held again later,
+        // drained members go back into service.
         let is_over = match evaluation.release {
             GateDecision::Held(cause) => cause != GateCause::Paused,
             release => release.is_open(),

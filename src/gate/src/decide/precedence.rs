@@ -25,7 +25,8 @@ pub(crate) fn precedence(state: &State, machine: &Machine, now: &Now) -> Option<
         .or_else(|| (!desired.enabled).then_some(GateDecision::Open(GateCause::Disabled)))
 }
 
-/// The same rules without a load balancer, for a machine with these annotations of an operator.
+/// What decides before the rules of a gate on a machine without a load balancer: `precedence` without the machine's own
+/// pause and `enabled`.
 pub(crate) fn of_facts(
     cluster: &ClusterFacts,
     operator: &GateOverride,
@@ -84,8 +85,8 @@ pub(crate) fn overrides<'a>(
     of_the_machine.into_iter().chain(of_the_cluster)
 }
 
-/// The text of the first of these overrides that applies, as a clause for messages. If none applies, the text of one that
-/// was refused or has ended.
+/// The text of the first of these overrides that applies, as a clause for messages. If none applies, the text of one
+/// that was refused or has ended.
 pub(crate) fn override_text<'a>(
     overrides: impl Iterator<Item = &'a GateOverride> + Clone,
     now: Timestamp,
@@ -111,7 +112,7 @@ pub(crate) fn override_text<'a>(
     refused.or_else(|| ended.next())
 }
 
-/// The cause for which no observation may be decided on; `None` if there is none.
+/// Why no gate may be decided on what was read of the load balancer; `None` if the last read can be used.
 pub(crate) fn blind(state: &State, now: &Now) -> Option<GateCause> {
     if state.claimed_by.is_some() || state.ports.iter().any(|port| port.ambiguous.is_some()) {
         return Some(GateCause::Ambiguous);

@@ -12,19 +12,20 @@ use crate::model::{
 };
 use capo_core::ObjectName;
 
-/// How many requests in a row may fail. While they fail, requests of clients fail as well.
+/// The proof has failed after this many failed requests in a row, because requests of clients fail as well in that
+/// time.
 const FAILURES: u32 = 3;
-/// An answer of the leaving machine shows that the change has not reached the data path, at least not yet. From then on this many
-/// times as many answers in a row are needed.
+/// An answer of the leaving machine shows that the change has not reached the data path, at least not yet. From then on
+/// this many times as many answers in a row are needed.
 const CONTRADICTED: u32 = 3;
 /// The age from which the answers without the machine's members are asked for again, if the hook is still there.
 pub(crate) const PROOF_AGE: Duration = Duration::from_secs(30);
-/// How long other machines must serve, and nothing must answer through the endpoint, without interruption, before a machine
-/// may be released without a proof.
+/// How long other machines must serve, and nothing must answer through the endpoint, without interruption, before a
+/// machine may be released without a proof.
 pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
 
-/// Begins, keeps or ends the series of requests that the stage of the release needs, and notes what the series before the
-/// drain has shown.
+/// Begins, keeps or ends the series of requests that the stage of the release needs, and notes what the series before
+/// the drain has shown.
 pub(crate) fn update(state: &mut State, name: &ObjectName, others: Others, now: &Now) {
     note_reach(state, name, now);
     note_answers(state, name, now);
@@ -159,8 +160,9 @@ pub(crate) fn port_outcome(
     }
 }
 
-/// How many answers in a row are enough. A load balancer that still sends connections to the leaving machine, and chooses at
-/// random, gives five answers of others for each other member in rotation with a probability of at most 3 %.
+/// How many answers in a row are enough. A load balancer that chooses members at random and still uses the leaving
+/// machine gives 5n answers in a row of the n other members with a probability of at most 3 %, where 5 is the default
+/// of `proof_answers`.
 pub(crate) fn needed(state: &State, proof: &Proof, index: usize, port: &PortProof) -> u32 {
     if index != 0 || proof.round == Round::InService {
         return 1;
@@ -185,7 +187,8 @@ pub(crate) fn needed(state: &State, proof: &Proof, index: usize, port: &PortProo
     answers.saturating_mul(times)
 }
 
-/// Whether API servers answered the requests without the machine's members so long ago that the gate has to repeat these requests.
+/// Whether API servers answered the requests without the machine's members so long ago that the gate has to repeat
+/// these requests.
 fn is_old(machine: &Machine, now: &Now) -> bool {
     let answered = machine.proven;
     answered.is_some_and(|answered| now.since(answered) >= PROOF_AGE)

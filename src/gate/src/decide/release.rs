@@ -139,7 +139,8 @@ fn before_the_drain(state: &State, machine: &Machine, now: &Now) -> GateCause {
     }
 }
 
-/// What the rules would decide about the release of a machine whose deletion nothing holds, because the gates only observe.
+/// What the rules would decide about the release of a machine whose deletion nothing holds, because the gates only
+/// observe.
 pub(crate) fn observed_release(
     state: &State,
     name: &ObjectName,

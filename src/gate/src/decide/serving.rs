@@ -1,5 +1,5 @@
-//! Whether a machine's API server serves, as far as Octavia, Nova and Cluster API show it. An answer at the machine's own
-//! address is no evidence against it, because another machine may have that address.
+//! Whether a machine's API server serves, as far as Octavia, Nova and Cluster API show it. An answer at the machine's
+//! own address is no evidence against it, because another machine may have that address.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ pub(crate) fn is_leaving(machine: &Machine) -> bool {
     }
 }
 
-/// Whether the machine leaves and no gate holds it any more, but its API server still runs and no other machine serves. Its
-/// member then stays in service, or comes back.
+/// Whether the machine leaves and no gate holds it any more, but its API server still runs and no other machine serves.
+/// Its member then stays in service, or comes back.
 pub(crate) fn is_last_api_server(state: &State, machine: &Machine) -> bool {
     matches!(machine.want.deletion, Deletion::AfterHook { .. })
         && matches!(machine.others, Some(Others::None(..)))
@@ -154,7 +154,8 @@ fn active_member<'a>(
     Ok(member)
 }
 
-/// The machine's member of this port, if Octavia sends it clients according to the last reads. Otherwise why it does not serve.
+/// The machine's member of this port, if Octavia sends it clients according to the last reads. Otherwise why it does
+/// not serve.
 fn in_service<'a>(machine: &Machine, port: IndexedPort<'a>) -> Result<&'a Member, Lack> {
     let member = active_member(machine, port)?;
     if member.admin_up() == Some(false) {
@@ -227,8 +228,8 @@ pub(crate) fn others_serve(state: &State, leaving: &ObjectName, now: &Now) -> Ot
     answer
 }
 
-/// Whether an always-open rule or the bypass opened any machine's release. If so, members that were created disabled are
-/// enabled before the member of that machine is removed.
+/// Whether an always-open rule or the bypass opened any machine's release. If so, members that were created disabled
+/// are enabled before the member of that machine is removed.
 pub(crate) fn any_release_is_open(state: &State) -> bool {
     state.machines.values().any(|machine| {
         machine.gates.release.is_open() && machine.stage == Stage::Serving && is_leaving(machine)

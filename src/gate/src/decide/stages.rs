@@ -1,5 +1,5 @@
-//! Carries a release that the rules decide on through its stages, or calls it off. Every stage except the last one can be
-//! reversed.
+//! Carries a release that the rules decide on through its stages, or calls it off. Every stage except the last one can
+//! be reversed.
 
 use std::time::{Duration, Instant};
 
@@ -63,8 +63,8 @@ impl Facts<'_> {
     }
 }
 
-/// Carries on the release that has begun, or begins the next one. There is one release at a time, and the machine that was
-/// deleted first comes first.
+/// Carries on the release that has begun, or begins the next one. There is one release at a time, and the machine that
+/// was deleted first comes first.
 pub(crate) fn carry_release(
     state: &mut State,
     evaluations: &[Evaluation],
@@ -82,7 +82,8 @@ pub(crate) fn carry_release(
     };
     for (name, machine) in &mut state.machines {
         if chosen.as_ref() != Some(name) {
-            // The gate does not watch whether others serve in this machine's place, so their time begins again.
+            // While another machine is released, it is not observed whether others serve in place of this one, so
+            // `others_since` begins again.
             machine.others_since = None;
         }
     }
@@ -144,8 +145,8 @@ pub(crate) fn carry_release(
     state.releasing = Some(name);
 }
 
-/// The machine that is released now: the one whose release has begun, or else the one that was deleted first among those in
-/// whose place other machines serve. The last machine that serves does not hold up the others.
+/// The machine that is released now: the one whose release has begun, or else the one that was deleted first among
+/// those in whose place other machines serve. The last machine that serves does not hold up the others.
 fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<ObjectName> {
     let all = state.machines.iter().zip(evaluations);
     let mut line: Vec<(&ObjectName, &Machine)> = all
@@ -205,8 +206,8 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
 }
 
 /// Whether other machines have served, and the endpoint has been unreachable, for so long without interruption that the
-/// machine may be released without a proof. An endpoint that answers from time to time is not unreachable. In that case the
-/// proof has failed.
+/// machine may be released without a proof. An endpoint that answers from time to time is not unreachable. In that case
+/// the proof has failed.
 fn has_waited(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
     let has_lasted = |since: Option<Instant>| {
         since.is_some_and(|since| now.since(since) >= proof::WITHOUT_PROOF)
@@ -256,7 +257,8 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     if machine.stage == Stage::Proving && answered {
         machine.stage = Stage::Removing;
     }
-    // The second read of the absence is made during the requests, because every request follows the first read.
+    // One read without the members is enough to start the requests. The second read, which confirms the absence, is
+    // made while the requests are under way.
     if machine.stage == Stage::Removing && machine.members_are_absent_in(1) && serve {
         if facts.fresh {
             machine.stage = Stage::Confirming;
@@ -298,8 +300,8 @@ fn lasting_refusal(machine: &Machine, facts: &Facts<'_>, now: &Now) -> Option<St
     ))
 }
 
-/// The deletion of a member that Octavia has accepted more than once and that ended in ERROR each time, as a read shows that
-/// was made after the last deletion.
+/// The deletion of a member that Octavia has accepted more than once and that ended in ERROR each time, as a read shows
+/// that was made after the last deletion.
 fn failed_deletion(machine: &Machine, ports: &[Port], facts: &Facts<'_>) -> Option<String> {
     if !facts.applied {
         return None;
@@ -323,7 +325,7 @@ fn put_off(machine: &mut Machine, why: String, now: &Now) {
     call_off(machine, now);
 }
 
-/// Whether no other machine serves any more, or for too long it is unknown whether one does.
+/// Whether no other machine serves any more, or whether it has been unknown for too long if one does.
 fn is_over(machine: &mut Machine, facts: &Facts<'_>, now: &Now) -> bool {
     match facts.others {
         Others::Serve => {
@@ -338,7 +340,7 @@ fn is_over(machine: &mut Machine, facts: &Facts<'_>, now: &Now) -> bool {
     }
 }
 
-/// Puts the machine's members back in service. The hold begins again.
+/// Ends the release. `members::restore` then puts the machine's members back in service.
 fn call_off(machine: &mut Machine, now: &Now) {
     machine.stage = Stage::Serving;
     machine.restoring = true;

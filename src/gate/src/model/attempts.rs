@@ -19,8 +19,8 @@ impl Attempts {
         self.next.is_none_or(|next| next <= now)
     }
 
-    /// The attempts that an earlier process made are unknown. This process assumes that the earlier one has just made one,
-    /// so that at most five attempts are made in the first ten minutes even if the process restarts in between.
+    /// The attempts that an earlier process made are unknown. This process assumes that the earlier one has just made
+    /// one, so at most five attempts are made in the first ten minutes even if the process restarts in between.
     pub(crate) fn inherited(now: Instant) -> Self {
         let mut attempts = Self::default();
         attempts.made(now);
@@ -37,7 +37,7 @@ impl Attempts {
         }
     }
 
-    /// Allows the next attempt at once. The count of attempts stays, so that the pauses between attempts go on growing.
+    /// Allows the next attempt at once. The count of attempts stays, so the pauses between attempts go on growing.
     pub(crate) fn go_on(&mut self, now: Instant) {
         self.next = Some(now);
     }

@@ -15,8 +15,9 @@ use capo_core::{
 pub enum Call {
     /// Read the status tree of the desired load balancer.
     Tree,
-    /// Read the status tree and the members of these pools at the same time, because one decision depends on all of them. If
-    /// they were read one after the other from a slow Octavia, the first would be out of date when the last arrives.
+    /// Read the status tree and the members of these pools at the same time, because one decision depends on all of
+    /// them. If they were read one after the other from a slow Octavia, the first would be out of date when the last
+    /// arrives.
     Bundle {
         /// The port number and the pool of each list.
         pools: Vec<(u16, PoolId)>,
@@ -48,8 +49,8 @@ pub(crate) struct InFlight {
     pub(crate) sets: Option<Sets>,
 }
 
-/// The values that a write sets and that the status tree does not show. They are kept here, because the desired state may
-/// have changed by the time the write ends.
+/// The values that a write sets and that the status tree does not show. They are kept here, because the desired state
+/// may have changed by the time the write ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sets {
     /// A listener's source ranges.
@@ -93,27 +94,28 @@ pub(crate) enum Purpose {
 /// What a write is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// A listener, pool or monitor is made.
+    /// Creates a listener, pool or monitor.
     MakePart { port: u16, part: PartKind },
-    /// A pool is attached to its listener.
+    /// Attaches a pool to its listener.
     Attach { port: u16 },
-    /// A listener, pool or monitor gets a PUT of its own values, so that Octavia applies them again.
+    /// Sends a listener, pool or monitor a PUT of its own values, so that Octavia applies them again.
     RepairPart { port: u16, part: PartKind },
-    /// A listener, pool or monitor that stays in ERROR is deleted, to be made again.
+    /// Deletes a listener, pool or monitor that stays in ERROR. It is then created again.
     ReplacePart { port: u16, part: PartKind },
-    /// A monitor of another type than the desired one is deleted, to be made again: Octavia does not change the type.
+    /// Deletes a monitor of another type than the desired one, because Octavia does not change the type. It is then
+    /// created again.
     Retype { port: u16 },
-    /// A monitor gets the desired delay, timeout and retry counts.
+    /// Sets the desired delay, timeout and retry counts of a monitor.
     Numbers { port: u16 },
-    /// A listener gets the desired allowed CIDRs.
+    /// Sets the desired allowed CIDRs of a listener.
     Cidrs { port: u16 },
-    /// A member of a machine is written.
+    /// Writes a member of a machine.
     Member {
         machine: ObjectName,
         port: u16,
         operation: Operation,
     },
-    /// A left-over member is deleted: its machine is gone, or has another address.
+    /// Deletes a left-over member: its machine is gone, or has another address.
     Prune { port: u16, member: MemberId },
 }
 
@@ -142,7 +144,8 @@ label_enum! {
         Delete = "delete",
         /// POST of a member that was deleted to be created again.
         Replace = "replace",
-        /// PUT that takes a member out of rotation: weight 0, or `admin_state_up: false` where the provider ignores weights.
+        /// PUT that takes a member out of rotation: weight 0, or `admin_state_up: false` where the provider ignores
+        /// weights.
         Drain = "drain",
         /// PUT that undoes a drain.
         Restore = "restore",

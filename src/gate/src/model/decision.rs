@@ -41,8 +41,8 @@ pub enum GateDecision {
     Open(GateCause),
     /// The gate does not hold the machine, because an operator bypasses it.
     Bypassed,
-    /// The gate does not hold the machine, because the gates only observe. If they were enforced, it would hold the machine
-    /// for this cause.
+    /// The gate does not hold the machine, because the gates only observe. If they were enforced, it would hold the
+    /// machine for this cause.
     Observed(GateCause),
     /// The gate holds the machine, for this cause.
     Held(GateCause),
@@ -103,7 +103,7 @@ pub enum GateCause {
     NeverServed,
     /// Its server is absent or SHUTOFF.
     ServerDown,
-    /// Its API server is down, and its members are out of rotation.
+    /// Cluster API finds its API server unhealthy, and a health monitor has found its member down on every port.
     DoesNotServe,
     /// Other machines serve, and the machine's members are confirmed absent.
     Released(Proven),
@@ -240,7 +240,7 @@ impl GateCause {
     }
 }
 
-/// The reason for a member that is not ACTIVE.
+/// The reason that shows a member's class.
 pub(crate) fn class_reason(class: Class) -> Reason {
     match class {
         Class::Missing => Reason::MemberMissing,

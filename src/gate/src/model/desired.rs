@@ -36,16 +36,17 @@ pub struct DesiredLoadBalancer {
     pub ports: Vec<u16>,
     /// The health monitor of every pool.
     pub monitor: MonitorNumbers,
-    /// How health monitors check; `None` leaves that of existing ones alone, and new ones connect by TCP. The port of the
-    /// endpoint alone may be checked by HTTPS: what listens on the others is unknown.
+    /// The type of the health monitors. With `None` an existing monitor keeps its type, and a new one has the type TCP.
+    /// HTTPS is used only on the endpoint's port, because it is unknown what listens on the other ports.
     pub monitor_type: Option<MonitorType>,
-    /// Source ranges that may connect; `None` leaves the listeners' setting alone (provider can't, or unset).
+    /// The source ranges that may connect. With `None` the listeners keep their setting, because the provider can't
+    /// restrict who connects or the spec sets no ranges.
     pub allowed_cidrs: Option<Vec<IpNet>>,
     /// Tags for listeners, pools and members.
     pub tags: Vec<String>,
     /// Subnet id to give to members, where the provider needs one (members outside the VIP subnet).
     pub member_subnet: Option<SubnetId>,
-    /// What is known of the cluster that the load balancer belongs to.
+    /// The facts about the cluster that the load balancer belongs to.
     pub cluster: ClusterFacts,
 }
 
@@ -56,7 +57,7 @@ pub struct DesiredLoadBalancer {
 )]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterFacts {
-    /// Paused, or being moved by clusterctl: no OpenStack write, no hook.
+    /// The cluster is paused or being moved by clusterctl, so nothing is written to OpenStack and no hook is changed.
     pub paused: bool,
     /// The Cluster or the control-plane object is being deleted, or was absent in an uncached read.
     pub cluster_deleting: bool,
@@ -73,8 +74,8 @@ pub struct ClusterFacts {
     pub ca_pem: Lookup<String>,
     /// The control plane is a KubeadmControlPlane, whose Machines have the condition `APIServerPodHealthy`.
     pub kubeadm_control_plane: bool,
-    /// The `OpenStackMachine`s of its control plane that exist. No member is changed before each of them was handed over,
-    /// because a member of one that is not known yet may be the only one that serves.
+    /// The `OpenStackMachine`s of its control plane that exist. No member is changed before each of them was handed
+    /// over, because a member of one that is not known yet may be the only one that serves.
     pub machines: Vec<ObjectName>,
 }
 
@@ -91,7 +92,8 @@ pub struct DesiredMachine {
     pub address: Option<IpAddr>,
     /// `Machine.spec.providerID` is set: Cluster API has admitted the machine. This can't be taken back.
     pub admitted: bool,
-    /// The machine itself is paused or being moved by clusterctl, whether or not its cluster is. Nothing is written for it.
+    /// The machine itself is paused or being moved by clusterctl, whether or not its cluster is. Nothing is written for
+    /// it.
     pub paused: bool,
     /// Its server in the last read.
     pub server: ObservedServer,
@@ -110,7 +112,7 @@ pub struct DesiredMachine {
 /// A server as last read from Nova.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObservedServer {
-    /// What was seen.
+    /// The state of the server in that read.
     pub state: ServerState,
     /// When the read began, on this process's clock; `None` when it was never read.
     pub read_at: Option<Instant>,
@@ -119,16 +121,16 @@ pub struct ObservedServer {
 }
 
 impl ObservedServer {
-    /// The age from which a newer read is needed. It leaves the next read enough time to arrive before the last one is too
-    /// old for a gate.
+    /// The age from which a newer read is needed. It leaves the next read enough time to arrive before the last one is
+    /// too old for a gate.
     const DUE: Duration = Duration::from_secs(40);
 
-    /// The least time between the first and the last of the reads that show a server as gone, because a single such read may
-    /// be an error of Nova.
+    /// The least time between the first and the last of the reads that show a server as gone, because a single such
+    /// read may be an error of Nova.
     pub const DOWN_FOR: Duration = Duration::from_secs(30);
 
-    /// Whether at least two reads that are [`Self::DOWN_FOR`] apart found the server absent or SHUTOFF, and none in between
-    /// found anything else.
+    /// Whether at least two reads that are [`Self::DOWN_FOR`] apart found the server absent or SHUTOFF, and none in
+    /// between found anything else.
     pub fn is_down_for_good(&self) -> bool {
         self.down_since
             .zip(self.read_at)
@@ -142,7 +144,7 @@ impl ObservedServer {
     }
 }
 
-/// The server states that the gates tell apart.
+/// The states of a server that the gates distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerState {
     /// ACTIVE.
@@ -191,20 +193,20 @@ pub enum Deletion {
         /// The Machine's deletion timestamp.
         since: Timestamp,
     },
-    /// The Machine is deleting and our hook is gone, but nothing has deleted its `OpenStackMachine` yet: its API server may
-    /// run for hours, while the control plane provider, another hook or a drain holds the Machine.
+    /// The Machine is deleting and our hook is gone, but nothing has deleted its `OpenStackMachine` yet: its API server
+    /// may run for hours, while the control plane provider, another hook or a drain holds the Machine.
     AfterHook {
         /// The Machine's deletion timestamp.
         since: Timestamp,
     },
-    /// The Machine is deleting without our hook, and so is its `OpenStackMachine` or its server's object: nothing is
-    /// asked, the member goes first, then the server.
+    /// The Machine is deleting without our hook, and so is its `OpenStackMachine` or its server's object. No release is
+    /// evaluated: the member is removed, and then the server.
     Unhooked {
         /// The Machine's deletion timestamp.
         since: Timestamp,
     },
-    /// The `OpenStackMachine` is deleting though its Machine is not, is absent, or still carries our hook
-    /// without having reached it: the finalizer gate is asked.
+    /// The `OpenStackMachine` is deleting though its Machine is not, is absent, or still carries our hook without
+    /// having reached it. The finalizer gate is evaluated.
     OutOfBand {
         /// The `OpenStackMachine`'s deletion timestamp.
         since: Timestamp,

@@ -21,14 +21,14 @@ pub enum Event {
     LoadBalancer {
         /// There are usable credentials.
         credentials: bool,
-        /// What is wanted.
+        /// The load balancer that the cluster controller wants, and the facts about the cluster.
         desired: Box<DesiredLoadBalancer>,
     },
     /// The machine controller handed over its desired state; `None` when the machine is gone.
     Machine {
         /// The `OpenStackMachine`.
         name: ObjectName,
-        /// What is wanted and known.
+        /// What the machine controller wants for the machine, and knows of it.
         desired: Option<Box<DesiredMachine>>,
     },
     /// Another cluster claims this load balancer, or stopped claiming it.

@@ -21,8 +21,8 @@ use capo_core::{
 pub struct Findings {
     /// Time of the last complete read, for display; `None` before the first one.
     pub observed: Option<Timestamp>,
-    /// Seconds to the next planned read. The alert `CapoLBObservationStale` fires once the last read is older than three
-    /// times this.
+    /// Seconds to the next planned read. The alert `CapoLBObservationStale` fires once the last read is older than
+    /// three times this.
     pub interval_seconds: f64,
     /// Until when a controller may act on a gate that opened on that read.
     pub fresh_until: Option<Instant>,
@@ -32,21 +32,22 @@ pub struct Findings {
     pub operating_status: Option<OperatingStatus>,
     /// Two reads in a row were answered with 404, so the cluster controller creates a new load balancer.
     pub absent: bool,
-    /// The last read showed none of the members that the reads before had shown. Another read has to confirm this before any
-    /// decision depends on it.
+    /// The last read showed none of the members that the reads before had shown. Another read has to confirm this
+    /// before any decision depends on it.
     pub suspect: bool,
-    /// The load balancer and every listener, pool and monitor exist and are ACTIVE. The cluster's `provisioned` depends on
-    /// nothing else, because no machine exists before it is set.
+    /// The load balancer and every listener, pool and monitor exist and are ACTIVE. The cluster's `provisioned` depends
+    /// on nothing else, because no machine exists before it is set.
     pub infrastructure_ready: bool,
     /// The generation of the `OpenStackCluster` whose load balancer this is, once a read after the last write
     /// has shown that all of it is there, ACTIVE and as this generation wants it.
     pub settled_generation: Option<i64>,
-    /// The source ranges from which clients may connect to every port, sorted; empty where all clients may connect. `None`
-    /// while they are not known, are being changed, or differ between ports.
+    /// The source ranges from which clients may connect to every port, sorted; empty where all clients may connect.
+    /// `None` while they are not known, are being changed, or differ between ports.
     pub allowed_cidrs: Option<Vec<IpNet>>,
-    /// The control plane is known to have been initialised, by Kubernetes or by an API server that answered this process.
+    /// The control plane is known to have been initialised, by Kubernetes or by an API server that answered this
+    /// process.
     pub initialised: bool,
-    /// The provider as metrics name it: `amphora`, `ovn` or `other`.
+    /// The provider as metrics name it: `amphora`, `amphorav2`, `ovn` or `other`.
     pub provider: &'static str,
     /// `APIServerLoadBalancerReady` of the `OpenStackCluster`.
     pub verdict: ConditionState,
@@ -79,15 +80,16 @@ impl Findings {
         self.members.len() == other.members.len() && moved == *other
     }
 
-    /// Whether a controller may act on `gate` at `now`. A gate that opened on the state of members stays open until a read
-    /// contradicts it, but a controller acts on it only while that read is fresh, because Kubernetes may have been
+    /// Whether a controller may act on `gate` at `now`. A gate that opened on the state of members stays open until a
+    /// read contradicts it, but a controller acts on it only while that read is fresh, because Kubernetes may have been
     /// unreachable for minutes since then.
     pub fn may_act_on(&self, gate: &Gate, now: Instant) -> bool {
         let is_fresh = self.fresh_until.map(|until| now <= until);
         match gate.reason {
             _ if gate.state != GateState::Open => gate.is_open(),
             Reason::MembersActive | Reason::MachineReleased => is_fresh == Some(true),
-            // Without a load balancer there is nothing to read.
+            // These rules also apply without a load balancer, where `fresh_until` is `None` and nothing has to be
+            // fresh.
             Reason::MachineDoesNotServe | Reason::MachineNeverServed => is_fresh != Some(false),
             _ => true,
         }
@@ -108,7 +110,7 @@ pub struct Publication {
 /// One member of one pool: expected, found, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberFinding {
-    /// The `OpenStackMachine`'s name; for a stranger the member's own name.
+    /// The name of the `OpenStackMachine`; the member's own name if capo-rs did not create the member.
     pub machine: String,
     /// The pool's port.
     pub port: u16,
@@ -150,7 +152,8 @@ pub struct MachineFinding {
 /// One gate of one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
-    /// Whether it holds the machine; [`GateState::Unknown`] where nothing waits for it at the moment, so that it was not evaluated.
+    /// Whether it holds the machine; [`GateState::Unknown`] where nothing waits for it at the moment, in which case it
+    /// was not evaluated.
     pub state: GateState,
     /// The cause of the state.
     pub reason: Reason,

@@ -36,11 +36,13 @@ pub enum CarrierDeletion {
     No,
     /// The machine is being deleted since this moment.
     Since(Timestamp),
-    /// The Machine is being deleted and does not carry our hook, because a user has removed it.
+    /// The Machine is being deleted and does not carry our hook: capo-rs has released the Machine, or a user has
+    /// removed the hook.
     WithoutHook,
 }
 
-/// What Cluster API knows of the API server of a machine. The floating IP goes to the machine for which this is greatest.
+/// What Cluster API knows of the API server of a machine. The floating IP goes to the machine for which this is
+/// greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ApiServer {
     /// The API server does not run.
@@ -90,7 +92,7 @@ pub struct CarrierProof {
     pub leaving: ObjectName,
     /// The machine that has the floating IP.
     pub holder: ObjectName,
-    /// When the first of the latest unanswered requests was made while the floating IP was on this machine.
+    /// Since when no request has been answered while the floating IP was on `holder`.
     pub since: Instant,
     /// The outcome of the requests; `None` while they are under way.
     pub outcome: Option<ProofOutcome>,

@@ -32,7 +32,7 @@ pub(crate) struct Machine {
     /// The machine's place in each pool, in the order of the ports.
     pub(crate) slots: Vec<Slot>,
     pub(crate) probe: Probe,
-    /// Since when the machine waits for its release.
+    /// Since when the machine waits for its release, or since its last release was called off.
     pub(crate) waiting_since: Option<Stamp>,
     /// Since when its Machine is deleting without our hook.
     pub(crate) hook_gone_since: Option<Instant>,
@@ -55,8 +55,8 @@ pub(crate) struct Machine {
     pub(crate) others_since: Option<Instant>,
     /// A release of the machine was called off, and its members are being put back.
     pub(crate) restoring: bool,
-    /// Whether other machines serve in its place. Set only for the machine that is being released, and for those whose hook is
-    /// gone.
+    /// Whether other machines serve in its place. Set only for the machine that is being released, and for those whose
+    /// hook is gone.
     pub(crate) others: Option<Others>,
     /// Since when it is unknown whether another machine still serves, while this one is being removed.
     pub(crate) unclear: Option<Instant>,
@@ -103,8 +103,8 @@ impl Machine {
         slots.all(|slot| slot.member.is_none() && slot.absent_reads >= reads)
     }
 
-    /// Whether Cluster API has admitted the machine, or may have done so since the gate opened. What the controller handed
-    /// over may be older than the admission.
+    /// Whether Cluster API has admitted the machine, or may have done so since the gate opened. What the controller
+    /// handed over may be older than the admission.
     pub(crate) fn may_be_admitted(&self) -> bool {
         self.want.admitted || self.was_open
     }
@@ -121,7 +121,8 @@ pub(crate) enum Stage {
     Proving,
     /// The machine's members are being deleted.
     Removing,
-    /// A read has shown the members as absent. The requests are made again, and another read has to confirm the absence.
+    /// A read has shown the members as absent. The requests are made again, and another read has to confirm the
+    /// absence.
     Confirming,
     /// The absence is confirmed, and another machine still served.
     Released,
@@ -132,7 +133,7 @@ pub(crate) enum Stage {
 pub(crate) struct Slot {
     /// Index of the machine's member in the port's members.
     pub(crate) member: Option<usize>,
-    /// Index of a member that has the machine's address under another name, so that the machine's own member can't be
+    /// Index of a member that has the machine's address under another name, so the machine's own member can't be
     /// created.
     pub(crate) foreign: Option<usize>,
     /// More than one member has its name and address.

@@ -29,7 +29,7 @@ pub(crate) struct Member {
     pub(crate) ownerless_reads: u32,
     /// The attempts at deleting it as a left-over one.
     pub(crate) prunes: Attempts,
-    /// Deletions of it as a left-over one, in a row, that met a locked load balancer.
+    /// Deletions of it as a left-over one, in a row, that were not answered or met a locked load balancer.
     pub(crate) failures: u32,
 }
 
@@ -48,8 +48,8 @@ impl Member {
         Some(detail.admin_up && (detail.weight > 0 || !provider.drains()))
     }
 
-    /// Whether the member gets no new connections because of a release: weight 0, or disabled where the provider ignores
-    /// weights, together with the tag [`LEAVING`]. A member that an operator has drained does not have the tag.
+    /// Whether the member gets no new connections because of a release: weight 0, or disabled where the provider
+    /// ignores weights, together with the tag [`LEAVING`]. A member that an operator has drained does not have the tag.
     pub(crate) fn is_drained_by_us(&self) -> bool {
         self.detail.as_ref().is_some_and(|detail| {
             (detail.weight == 0 || !detail.admin_up) && detail.tags.iter().any(|tag| tag == LEAVING)
@@ -116,13 +116,13 @@ impl OnlineRun {
 pub(crate) enum Owner {
     /// A machine that was handed over has its name and its address.
     Ours,
-    /// A machine that was handed over has its name but another address. The member is left over from before the machine's
-    /// address changed.
+    /// A machine that was handed over has its name but another address. The member is left over from before the
+    /// machine's address changed.
     NameOnly,
     /// A machine that was handed over has its address, but its name is not one that capo-rs gives.
     AddressOnly,
-    /// Its name is one that capo-rs gives, but no machine of that name was handed over. Its address may be another machine's
-    /// by now.
+    /// Its name is one that capo-rs gives, but no machine of that name was handed over. Its address may be another
+    /// machine's by now.
     Gone,
     /// Neither the name nor the address is of a machine of this cluster.
     Stranger,
@@ -154,7 +154,8 @@ pub enum Class {
 /// Octavia tag of a member that gets no new connections because its machine is being released.
 pub const LEAVING: &str = "capo-rs-leaving";
 
-/// Beginning of the Octavia tag that keeps the weight which a leaving member had, in decimal. A member without it had weight 1.
+/// Beginning of the Octavia tag that keeps the weight which a leaving member had, in decimal. A member without it had
+/// weight 1.
 const WEIGHT_BEFORE: &str = "capo-rs-weight-";
 
 /// The highest weight that Octavia accepts.

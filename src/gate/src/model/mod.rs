@@ -1,5 +1,5 @@
-//! The data types: what is known, what is wanted and what is decided, and questions that a single value can answer from its
-//! own fields. No module here imports a module that decides or plans.
+//! The data types: what is known, what is wanted and what is decided, and questions that a single value can answer from
+//! its own fields. No module here imports a module that decides or plans.
 
 pub(crate) mod attempts;
 pub(crate) mod call;

@@ -1,5 +1,5 @@
-//! The calls to Octavia that a worker makes. Their arguments and answers are types of the OpenStack client; no HTTP type
-//! appears here.
+//! The calls to Octavia that a worker makes. Their arguments and answers are types of the OpenStack client; no HTTP
+//! type appears here.
 
 use std::{any::Any, time::Duration};
 
@@ -25,8 +25,8 @@ pub trait Octavia: Send + Sync + 'static {
         load_balancer: &LoadBalancerId,
         priority: Priority,
     ) -> BoxFuture<'static, Answer<StatusTree>>;
-    /// Lists what is below a load balancer and the tree does not show: pools that no listener refers to, the ids of default
-    /// pools and monitors, ports, allowed CIDRs.
+    /// Lists what is below a load balancer and the tree does not show: pools that no listener refers to, the ids of
+    /// default pools and monitors, ports, allowed CIDRs.
     fn structure(
         &self,
         load_balancer: &LoadBalancerId,

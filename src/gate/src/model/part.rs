@@ -1,4 +1,5 @@
-//! A listener, a pool or a health monitor as last read, and the consecutive reads that show that its operation was lost.
+//! A listener, a pool or a health monitor as last read, and the consecutive reads that show that its operation was
+//! lost.
 
 use std::time::{Duration, Instant};
 

@@ -11,8 +11,8 @@ pub enum EndpointRequest {
     Readyz {
         /// The endpoint to connect to.
         endpoint: Endpoint,
-        /// The addresses of the control-plane machines. They are compared with the names in the serving certificate to find
-        /// which machine answered.
+        /// The addresses of the control-plane machines. They are compared with the names in the serving certificate to
+        /// find which machine answered.
         addresses: Vec<IpAddr>,
     },
     /// A TCP connection to an additional port.

@@ -11,19 +11,20 @@ pub struct Settings {
     pub mode: GateMode,
     /// `--member-warn-after`: once its load balancer has not been settled for this long, a cluster is not Ready.
     pub warn_after: Duration,
-    /// `--member-alert-after`: the time after which a PENDING member is reported. Condition, metric and alerting rule use
-    /// the same number.
+    /// `--member-alert-after`: the time after which a PENDING member is reported. Condition, metric and alerting rule
+    /// use the same number.
     pub alert_after: Duration,
     /// `--member-stuck-after`: once a member has been PENDING for this long, it is called stuck.
     pub stuck_after: Duration,
-    /// `--member-orphan-after`: how long a member stays PENDING under an ACTIVE load balancer before it is repaired. `None`
-    /// means the provider's default.
+    /// `--member-orphan-after`: how long a member stays PENDING under an ACTIVE load balancer before it is repaired.
+    /// `None` means the provider's default.
     pub orphan_after: Option<Duration>,
     /// How long a drained member keeps its connections before it is removed.
     pub drain_grace: Duration,
     /// How many requests in a row must be answered through the endpoint before a machine may go.
     pub proof_answers: u32,
-    /// The time within which these requests must be answered; three times as long while each of them is answered, but slowly.
+    /// The time within which one of these requests must be answered. Once one was answered, the limit is half of this
+    /// time for every answer that is needed, if that is longer.
     pub proof_window: Duration,
     /// The gaps between reads.
     pub schedule: Schedule,
@@ -90,8 +91,8 @@ impl Schedule {
 impl Default for Schedule {
     fn default() -> Self {
         Self {
-            // An operation takes at least a second, so the first read should come right after that. The fourth read should
-            // not come before an operation of five seconds has ended, however much jitter shortens the gaps.
+            // An operation takes at least a second, so the first read should come right after that. The fourth read
+            // should not come before an operation of five seconds has ended, however much jitter shortens the gaps.
             first: [1_050, 1_650, 1_650, 1_650, 2_000, 2_000, 2_500]
                 .map(Duration::from_millis)
                 .to_vec(),

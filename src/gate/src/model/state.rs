@@ -52,7 +52,8 @@ pub struct State {
     pub(crate) machines: BTreeMap<ObjectName, Machine>,
     /// Since when this process has been able to observe the health of members.
     pub(crate) watched_since: Option<Instant>,
-    /// An API server answered a probe, or a member was ONLINE for long enough.
+    /// An API server of this cluster has answered this process, at its own address or through the endpoint, or a member
+    /// was ONLINE for long enough.
     pub(crate) answered: bool,
     pub(crate) call: Option<InFlight>,
     pub(crate) calls: u64,
@@ -120,7 +121,7 @@ pub(crate) struct Reads {
     pub(crate) tried: Option<Instant>,
     /// The time from sending the last successful read of the tree to its answer.
     pub(crate) round_trip: Duration,
-    /// The same, including the wait for the request budget before the read was sent.
+    /// The time from the start of the wait for the request budget to the answer of that read.
     pub(crate) waited: Duration,
     /// When the last list of the structure began.
     pub(crate) structure: Option<Instant>,
@@ -150,7 +151,7 @@ pub(crate) struct Reads {
     pub(crate) factor: f64,
     /// The gap that was to follow the last read, without jitter.
     pub(crate) interval: Duration,
-    /// The age from which the last read is too old to decide on; never less than [`FRESH`].
+    /// The age from which the last read is too old to decide on, unless [`State::fresh_for`] is longer.
     pub(crate) stale_after: Duration,
     /// When the read began that `interval` follows.
     pub(crate) interval_after: Option<Instant>,
@@ -160,8 +161,8 @@ pub(crate) struct Reads {
 pub(crate) struct Ladder {
     pub(crate) start: Instant,
     pub(crate) reads: usize,
-    /// A member is being enabled, for which no admission waits. The gaps are wide already after the first read, unless a
-    /// machine waits for its release.
+    /// A member is being enabled, for which no admission waits. The gaps are wide already after the first read, unless
+    /// a machine waits for its release.
     pub(crate) is_patient: bool,
 }
 
@@ -219,7 +220,7 @@ impl State {
         }
     }
 
-    /// What is known of the cluster around the load balancer; `None` before it was handed over.
+    /// The facts about the cluster of the load balancer; `None` before they were handed over.
     pub(crate) fn cluster(&self) -> Option<&ClusterFacts> {
         self.desired.as_ref().map(|desired| &desired.cluster)
     }
@@ -229,7 +230,8 @@ impl State {
         ports.map(|(index, port)| IndexedPort { index, port })
     }
 
-    /// The failure of the last list of members, which every release needs, although the tree was answered.
+    /// The lasting failure of a list of members. Every release needs these lists, and they can fail while the status
+    /// tree is answered.
     pub(crate) fn list_trouble(&self) -> Option<&Trouble> {
         let mut lists = self
             .ports
@@ -273,8 +275,8 @@ impl State {
         self.ports.first().map(|port| port.number)
     }
 
-    /// How long a member must be ONLINE before that counts: by then a health monitor has found a failed API server down, and
-    /// Octavia shows it.
+    /// How long a member must be ONLINE before that counts: by then a health monitor has found a failed API server
+    /// down, and Octavia shows it.
     pub(crate) fn online_span(&self) -> Duration {
         let numbers = self
             .desired
@@ -287,7 +289,7 @@ impl State {
         Duration::from_secs(seconds)
     }
 
-    /// How long a member must be PENDING under an ACTIVE load balancer before no operation can be under way any more.
+    /// How long a member must have been PENDING under an ACTIVE load balancer until its operation counts as lost.
     pub(crate) fn orphan_span(&self) -> Duration {
         self.settings
             .orphan_after
@@ -295,8 +297,8 @@ impl State {
             .unwrap_or(self.settings.alert_after)
     }
 
-    /// How old a read may be for a gate to open on it: [`FRESH`], or twice the last round trip if that is longer, because the
-    /// answer of a slow Octavia is already old when it arrives.
+    /// How old a read may be for a gate to open on it: [`FRESH`], or twice the last round trip if that is longer,
+    /// because the answer of a slow Octavia is already old when it arrives.
     pub(crate) fn fresh_for(&self) -> Duration {
         FRESH.max(self.reads.round_trip.saturating_mul(2))
     }

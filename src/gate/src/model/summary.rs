@@ -2,8 +2,8 @@
 
 use crate::model::decision::GateCause;
 
-/// The decisions about the load balancer as a whole. Unlike the statuses that were read, they can change merely because time
-/// passes.
+/// The decisions about the load balancer as a whole. Unlike the statuses that were read, they can change merely because
+/// time passes.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -12,8 +12,8 @@ use crate::model::decision::GateCause;
 pub(crate) struct Summary {
     /// Why the cluster's verdict is not True.
     pub(crate) cause: Option<GateCause>,
-    /// The cause that keeps the cluster from being Ready. Some causes do so at once, the others after they have lasted for a
-    /// while.
+    /// The cause that keeps the cluster from being Ready. Some causes do so at once, the others after they have lasted
+    /// for a while.
     pub(crate) in_ready: Option<GateCause>,
     /// Whether `in_ready` keeps the cluster from being Ready at this moment.
     pub(crate) counts: bool,

@@ -18,7 +18,8 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    /// Whether more than one call in a row failed. A single failure may be chance, so it is not shown and holds no gate.
+    /// Whether more than one call in a row failed. A single failure may be chance, so it is not shown and holds no
+    /// gate.
     pub(crate) fn is_lasting(&self) -> bool {
         self.failures >= 2
     }

@@ -127,10 +127,11 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) ->
     )
 }
 
-/// Sends one PUT of its own values to a part that is in ERROR, or that stays PENDING, under an ACTIVE load balancer. A part
-/// that is still in ERROR afterwards is replaced if nothing is lost by that.
+/// Sends one PUT of its own values to a part that is in ERROR, or that stays PENDING, under an ACTIVE load balancer. A
+/// part that is still in ERROR afterwards is replaced if nothing is lost by that.
 fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
-    // The pool comes first: while it is broken Octavia refuses every write of a member, and its PUT frees the listener too.
+    // The pool comes first: while it is broken Octavia refuses every write of a member, and its PUT frees the listener
+    // too.
     const ORDER: [PartKind; 3] = [PartKind::Pool, PartKind::Listener, PartKind::Monitor];
     let is_broken = |part: &&PartState| classify::part_is_broken(part, state.orphan_span());
     let kind = ORDER
@@ -188,9 +189,9 @@ fn push(desired: &DesiredLoadBalancer, port: &Port, id: PartId) -> Change {
 /// How long a PUT of its own values counts for a part's present failure.
 const PUSH_LASTS: Duration = Duration::from_hours(1);
 
-/// Whether a part that is still in ERROR after a PUT of its own values may be deleted and created again. The deletion of a
-/// pool also deletes its members, and the deletion of a listener ends its traffic, so the pool must be empty. While there is
-/// no monitor, members get traffic whatever their health is, so no machine may be leaving.
+/// Whether a part that is still in ERROR after a PUT of its own values may be deleted and created again. The deletion
+/// of a pool also deletes its members, and the deletion of a listener ends its traffic, so the pool must be empty.
+/// While there is no monitor, members get traffic whatever their health is, so no machine may be leaving.
 fn may_replace(state: &State, port: &Port, id: &PartId, now: &Now) -> bool {
     let kind = id.kind();
     let was_pushed = port
@@ -228,8 +229,8 @@ fn has_other_type(port: &Port, desired: &DesiredLoadBalancer) -> bool {
     is_known && wanted_type(port, desired).is_some_and(|wanted| *wanted != port.monitor_type)
 }
 
-/// Deletes a monitor of another type than the desired one, which is then created again. While there is none, members get
-/// traffic whatever their health is.
+/// Deletes a monitor of another type than the desired one, which is then created again. While there is none, members
+/// get traffic whatever their health is.
 fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
     let monitor = port.monitor.as_ref()?;
     let may = port.retypes.may(now.instant) && no_machine_leaves(state);

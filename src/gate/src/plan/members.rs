@@ -45,8 +45,8 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         if !member.is_drained_by_us() {
             return None;
         }
-        // The data path has not applied the drain, so no client fails meanwhile. Another worker that may resume the drain would undo
-        // what is written here.
+        // The leaving machine still gets connections, so no client fails while the restore waits until no worker of
+        // Octavia can resume the drain and undo the restore.
         let waits = machine.contradicted && !matches!(machine.others, Some(Others::None(..)));
         let is_lost = if waits {
             member.lost.spans(state.orphan_span())
@@ -56,7 +56,7 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         if member.provisioning.is_pending() && !is_lost {
             return None;
         }
-        // An attempt to put the member back has failed in Octavia. It is repeated as often as a repair.
+        // An attempt to put the member back has failed in Octavia. It is repeated after the pauses of a repair.
         if member.provisioning == ProvisioningStatus::Error && !place.slot.attempts.may(now.instant)
         {
             return None;
@@ -82,8 +82,8 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// Whether the members of the machine that waits for its release are needed: no other machine serves, for long it is unknown
-/// whether one does, or the endpoint does not answer.
+/// Whether the members of the machine that waits for its release are needed: no other machine serves, it is still
+/// unknown whether one does although the machine has waited for `warn_after`, or the endpoint does not answer.
 fn is_needed(state: &State, machine: &Machine, now: &Now) -> bool {
     let has_waited = |since: Stamp| now.since(since.instant) >= state.settings.warn_after;
     match machine.others {
@@ -124,8 +124,8 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// Whether a member that was created disabled may get clients: the gates are not enforced, its API server is up, or no other
-/// member gets them.
+/// Whether a member that was created disabled may get clients: the gates are not enforced, its API server is up, or no
+/// other member gets them.
 pub(crate) fn may_enable(state: &State, place: MemberPlace<'_>, now: &Now) -> bool {
     state.settings.mode != GateMode::Enforce
         || serving::is_known_to_be_up(state, place.machine, now)
@@ -135,7 +135,8 @@ pub(crate) fn may_enable(state: &State, place: MemberPlace<'_>, now: &Now) -> bo
         || is_enabled_elsewhere(state, place)
 }
 
-/// Whether no monitor shows if the machine serves this port, but its Node has joined and its member of another port is enabled.
+/// Whether no monitor shows if the machine serves this port, but its Node has joined and its member of another port is
+/// enabled.
 fn is_enabled_elsewhere(state: &State, place: MemberPlace<'_>) -> bool {
     let machine = place.machine;
     let mut members = machine.slots.iter().zip(&state.ports).enumerate();
@@ -180,8 +181,8 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
     })
 }
 
-/// Whether another machine for which `counts` holds has a member in the data path of the port that was neither disabled nor
-/// drained when it was read.
+/// Whether another machine for which `counts` holds has a member in the data path of the port that was neither disabled
+/// nor drained when it was read.
 fn others_enabled(
     state: &State,
     place: MemberPlace<'_>,
@@ -297,8 +298,8 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
             return None;
         }
         let others = match others_in_service(state, place) {
-            // The other members may have come up since the last read, which is minutes old as a rule. If they have not, the
-            // new member is enabled after the next read.
+            // The other members may have come up since the last read, which is minutes old as a rule. If they have not,
+            // the new member is enabled after the next read.
             InService::None if !state.is_fresh(now) => others_enabled(state, place, |_, _| true),
             others => others,
         };
@@ -339,8 +340,8 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
     })
 }
 
-/// Whether the machine's member may be absent because an earlier process removed it for a release that continues, although
-/// the machine is held. The member comes back if no other machine serves, or if that stays unknown for long.
+/// Whether the machine's member may be absent because an earlier process removed it for a release that continues,
+/// although the machine is held. The member comes back if no other machine serves, or if that stays unknown for long.
 fn is_being_released(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> bool {
     machine.waiting_since.is_some()
         && !machine.restoring

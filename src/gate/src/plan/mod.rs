@@ -1,5 +1,5 @@
-//! Chooses the next call to Octavia, if any. Reads that are due come first, then what a release waits for, then the most
-//! important write, then reads of what the tree does not show.
+//! Chooses the next call to Octavia, if any. Reads that are due come first, then what a release waits for, then the
+//! most important write, then reads of what the tree does not show.
 
 pub(crate) mod listeners;
 pub(crate) mod members;
@@ -31,7 +31,8 @@ use crate::{
 };
 use capo_core::{Priority, ids::PoolId};
 
-/// Starts the probes, requests and lookups that are due and at most one call to Octavia, and sets the alarm for what comes next.
+/// Starts the probes, requests and lookups that are due and at most one call to Octavia, and sets the alarm for what
+/// comes next.
 pub(crate) fn start_calls(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let due = schedule::settle(state, now);
     probe(state, now, effects);
@@ -65,8 +66,8 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
     });
 }
 
-/// The priority of a call. Only a call for which a gate waits at this moment has the priority of gates. If every call had
-/// it, it would have no effect.
+/// The priority of a call. Only a call for which a gate waits at this moment has the priority of gates. If every call
+/// had it, it would have no effect.
 pub(crate) fn priority_of(state: &State, purpose: &Purpose) -> Priority {
     let gate = match purpose {
         Purpose::Write(write) => gate_waits_for(state, write),

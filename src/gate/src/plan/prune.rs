@@ -1,5 +1,5 @@
-//! Deletes members that are left over: those of machines that are gone, and those at addresses that their machines no longer
-//! have.
+//! Deletes members that are left over: those of machines that are gone, and those at addresses that their machines no
+//! longer have.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn is_replaced(state: &State, machine: &str, left_over: &Member, port: &Port) ->
         && (is_active || serving::is_leaving(owner))
 }
 
-/// How long the absence of a machine counts, and after how long it is looked up again.
+/// After how long a machine that is absent is looked up again.
 pub(crate) const LOOKUP_AGAIN: Duration = Duration::from_mins(1);
 
 /// Looks up the machines of members whose names have our prefix but whose machine was not handed over.
@@ -130,7 +130,8 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     state.lookups = lookups;
 }
 
-/// Whether a lookup has shown no longer than [`LOOKUP_AGAIN`] ago that no such machine exists.
+/// Whether a lookup has shown that no such machine exists. The result counts for [`LOOKUP_AGAIN`] and [`FRESH`], which
+/// is until the next lookup has ended.
 pub(crate) fn is_confirmed_gone(state: &State, machine: &str, now: &Now) -> bool {
     state.lookups.get(machine).is_some_and(|lookup| {
         lookup.absent && !lookup.under_way && now.since(lookup.sent) <= LOOKUP_AGAIN + FRESH

@@ -14,9 +14,9 @@ use crate::{
 };
 use capo_core::ProvisioningStatus;
 
-/// Whether a member may be removed. A member that is ACTIVE or may serve needs another one on its port that may serve. The
-/// last one is removed only if an always-open rule or a bypass opened the gate, or if the Machine is being deleted without
-/// our hook.
+/// Whether a member may be removed. A member that is ACTIVE or may serve needs another one on its port that may serve.
+/// The last one is removed only if the cluster is being deleted, if an always-open rule or a bypass opened the gate, if
+/// the Machine is being deleted without our hook, or if the machine was never admitted and does not serve the port.
 pub(crate) fn may_remove(
     state: &State,
     owner: Option<&Machine>,
@@ -48,7 +48,8 @@ pub(crate) fn may_remove(
         let member = slot.and_then(|slot| port.members.get(slot.member?));
         !serving::is_leaving(machine)
             && member.is_some_and(|member| {
-                // A member in PENDING_CREATE does not serve yet, and a member whose admin state is unread may be disabled.
+                // A member in PENDING_CREATE does not serve yet, and a member whose admin state is unread may be
+                // disabled.
                 member.id != victim.id
                     && member.provisioning != ProvisioningStatus::PendingCreate
                     && member.detail.is_some()
@@ -59,8 +60,8 @@ pub(crate) fn may_remove(
         return true;
     }
     let Some(machine) = owner else {
-        // The member's machine is gone. What reaches its address now is a machine that was never admitted and waits until
-        // the member is removed.
+        // The member's machine is gone. The last member may be removed if its address now belongs to a machine that was
+        // never admitted, whose own member can't be created before that.
         return state.machines.values().any(|machine| {
             machine.want.address.is_some()
                 && machine.want.address == victim.address
@@ -72,7 +73,7 @@ pub(crate) fn may_remove(
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {
             machine.gates.release.is_open() && machine.stage == Stage::Serving
         }
-        // Before a repair, the machine must never have been admitted and must serve nothing, as in the always-open rules.
+        // Otherwise the machine must never have been admitted and must not serve this port.
         Deletion::No | Deletion::BeforeHook { .. } | Deletion::AfterHook { .. } => {
             !machine.may_be_admitted()
                 && matches!(

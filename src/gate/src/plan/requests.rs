@@ -13,10 +13,10 @@ use crate::{
 };
 use capo_core::Endpoint;
 
-/// The least time between two requests to a port that has not answered yet or has failed to.
+/// The shortest time between two requests to a port while no answer of it counts.
 pub(crate) const GAP: Duration = Duration::from_millis(10);
-/// How many requests to a port that answers may be under way at a time. A request takes three round trips, through a load
-/// balancer that may be far away.
+/// How many requests to a port that answers may be under way at a time. A request takes three round trips, through a
+/// load balancer that may be far away.
 const AT_A_TIME: usize = 4;
 
 /// Sends the requests that are due.
@@ -46,8 +46,8 @@ pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     state.proof = Some(proof);
 }
 
-/// How many requests to a port are sent now: one at a time until one is answered and counts, then as many as are still needed, a
-/// few at a time.
+/// How many requests to a port are sent now: one at a time until one is answered and counts, then as many as are still
+/// needed, a few at a time.
 fn due(state: &State, proof: &Proof, index: usize, port: &PortProof, now: &Now) -> usize {
     if port_outcome(state, proof, index, port, now) != ProofOutcome::Pending {
         return 0;

@@ -17,20 +17,22 @@ use capo_core::{GateOverride, Provider, ProvisioningStatus};
 
 /// How often API servers are probed while their answers are wanted.
 pub(crate) const PROBE_GAP: Duration = Duration::from_secs(5);
-/// How often an API server is probed whose members wait for its start. They should be enabled before `KubeadmControlPlane`
-/// deletes the next machine, whose release would otherwise have to wait for that operation.
+/// How often an API server is probed whose members wait for its start. They should be enabled before
+/// `KubeadmControlPlane` deletes the next machine, whose release would otherwise have to wait for that operation.
 pub(crate) const JOINING_PROBE_GAP: Duration = Duration::from_secs(1);
-/// How often the worker steps while it waits for health, although nothing else happens.
+/// How often the worker steps while it waits for the health of members or for answers to probes, although nothing else
+/// happens.
 const HEALTH_TICK: Duration = Duration::from_secs(1);
-/// After an answer that took longer than the gap: how long the next read waits, so that another call can be made first.
+/// If an answer took longer than the gap, the next read waits for this time, so that another call can be made before
+/// it.
 const TURN: Duration = Duration::from_millis(500);
 /// How soon after a read the next one is made if a gate waits for it. The pause prevents a hot loop.
 const AT_ONCE: Duration = Duration::from_millis(250);
 /// How soon an implausible read is repeated.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Starts or ends the ladder, which is a series of ever wider gaps, depending on whether anything is settling. Returns when
-/// the next read of the tree is due; `None` before the first read, which is due at once.
+/// Starts or ends the ladder, which is a series of ever wider gaps, depending on whether anything is settling. Returns
+/// when the next read of the tree is due; `None` before the first read, which is due at once.
 pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
     match (is_unsettled(state), &state.reads.ladder) {
         (true, None) => {
@@ -39,7 +41,8 @@ pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
         (false, Some(_)) => state.reads.ladder = None,
         _ => {}
     }
-    // The widest gap that applied since the last read, so that an event that shortens the gap does not make that read stale.
+    // The widest gap that applied since the last read, so that an event that shortens the gap does not make that read
+    // stale.
     let read = state.reads.tree.map(|read| read.instant);
     let gap = gap(state);
     let interval = if state.reads.interval_after == read {
@@ -164,14 +167,14 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         .reads
         .ladder
         .map_or(tried, |ladder| tried.max(ladder.start));
-    // The first gap is just longer than the shortest operation: a shorter gap would cost an additional call, and a longer
-    // one would delay the gate.
+    // The first gap is just longer than the shortest operation: a shorter gap would cost an additional call, and a
+    // longer one would delay the gate.
     let is_first = state.reads.ladder.is_some_and(|ladder| ladder.reads == 0);
     let factor = if is_first { 1.0 } else { state.reads.factor };
     let mut gap = gap.mul_f64(factor.clamp(0.5, 1.5));
     if state.reads.wanted || state.reads.nudged {
-        // What Octavia is still changing is read again soon in any case. What it has changed is read at once, but not in a
-        // hot loop.
+        // What Octavia is still changing is read again soon in any case. What it has changed is read at once, but not
+        // in a hot loop.
         let soon = if state.reads.ladder.is_some() && !has_applied_all(state) {
             SOON
         } else {
@@ -179,8 +182,8 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         };
         gap = gap.min(soon);
     }
-    // If an answer takes longer than the gap, the next read is delayed so that another call can be made before it. Otherwise
-    // only reads would ever be sent.
+    // If an answer takes longer than the gap, the next read is delayed so that another call can be made before it.
+    // Otherwise only reads would ever be sent.
     if state.reads.waited >= gap {
         gap = state.reads.waited + TURN;
     }

@@ -22,7 +22,8 @@ pub(crate) enum Todo {
     Tree,
 }
 
-/// Returns what `todo` returns if the tree is fresh enough to remove or repair something, and a read of the tree otherwise.
+/// Returns what `todo` returns if the tree is fresh enough to remove or repair something, and a read of the tree
+/// otherwise.
 pub(crate) fn on_fresh(
     state: &State,
     now: &Now,

@@ -11,9 +11,8 @@ use crate::{
 };
 use capo_core::{ObjectName, Provider};
 
-/// A member's class as a sentence.
-/// While Octavia works on the member, the sentence names the provider, because it decides how long an operation is waited
-/// for.
+/// A member's class as a sentence. While Octavia works on the member, the sentence names the provider, because the
+/// provider decides how long capo-rs waits for an operation.
 pub(crate) fn member_class(port: u16, class: Class, provider: Provider) -> String {
     let text = match class {
         Class::Missing => "does not exist yet",

@@ -16,7 +16,7 @@ use crate::{
     report::member_messages::{foreign, machines_in, member_class, others, refusals},
 };
 
-/// What a held release stops as well, and how an operator ends the hold.
+/// What else a held release stops, and how an operator ends the hold.
 pub(crate) fn while_held(state: &State) -> String {
     let cluster = state.cluster();
     let others = if cluster.is_some_and(|cluster| cluster.kubeadm_control_plane) {

@@ -1,5 +1,5 @@
-//! Makes the findings from a state, for controllers, metrics and the command line. Their texts contain no counters and no
-//! ages, so that they do not change while nothing else changes.
+//! Makes the findings from a state, for controllers, metrics and the command line. Their texts contain no counters and
+//! no ages, so that they do not change while nothing else changes.
 
 pub(crate) mod member_messages;
 pub(crate) mod messages;
@@ -202,7 +202,7 @@ fn machine_verdict(state: &State, named: NamedMachine<'_>, now: &Now) -> Conditi
     let cause = held
         .or(blind)
         .or_else(|| admission::members_lack(state, machine).map(|lack| leaving.unwrap_or(lack)));
-    // The condition of a machine that waits has to show what the hold stops as well, and how an operator ends it.
+    // The condition of a machine that waits has to show what else the hold stops, and how an operator ends it.
     let while_held = match gates.release {
         GateDecision::Held(cause) if cause != GateCause::Paused => messages::while_held(state),
         _ => String::new(),

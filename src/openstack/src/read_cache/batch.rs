@@ -51,9 +51,9 @@ pub(crate) struct Entry<V> {
 }
 
 impl<V> Entry<V> {
-    /// Whether a list that is read now serves a caller of this object: a caller that waits, or one that will probably come
-    /// before the list is too old for it. `of_waiting` is the greatest age that the callers accept which wait at present.
-    /// While objects are changing, their callers accept only young answers, and later all of them accept older ones.
+    /// Whether a list that is read now serves a caller of this object: a caller that waits, or one that will probably
+    /// come before the list is too old for it. `of_waiting` is the greatest age that any waiting caller accepts. It
+    /// counts as well, because the callers of an object that has stopped changing accept older answers than before.
     fn gains_by_a_list(&self, now: Instant, of_waiting: Duration) -> bool {
         let tolerance = self.tolerance.max(of_waiting);
         let requested_lately =

@@ -82,7 +82,7 @@ impl<K: Clone + Eq + Hash + Ord, V: Clone> Batched<K, V> {
         self.batch.lock().awaited()
     }
 
-    /// Applies a list of all objects in the project, which another read has sent at `sent`.
+    /// Applies a list of all objects in the project, which another read has sent at `sent` or later.
     pub(crate) fn offer(&self, objects: Vec<(K, V)>, sent: Instant) {
         self.batch.lock().listed(&[], objects, sent, Instant::now());
     }

@@ -11,8 +11,8 @@ pub(crate) const LONGEST: Duration = Duration::from_mins(15);
 pub(crate) const DEFAULT: Duration = Duration::from_mins(1);
 
 /// The pause that a Retry-After header requests at `now`: seconds (a fraction is rounded up), or an HTTP date, which
-/// counts from the answer's own `date` if there is one, so that the clocks may differ. The result is [`LONGEST`] at
-/// most. It is `None` for any other text, a negative number and a date in the past.
+/// counts from the answer's own `date` if there is one, so the clocks may differ. The result is [`LONGEST`] at most. It
+/// is `None` for any other text, a negative number and a date in the past.
 pub(crate) fn parse(header: &str, date: Option<&str>, now: Timestamp) -> Option<Duration> {
     let header = header.trim();
     let requested = if let Ok(seconds) = header.parse::<f64>() {
