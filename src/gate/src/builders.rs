@@ -1,8 +1,7 @@
 //! A settled load balancer and its machines, for the tests and benches of several crates.
 
 use crate::model::desired::{
-    ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, ObservedServer,
-    ServerState,
+    ClusterFacts, Deletion, DesiredMachine, Health, LoadBalancerSpec, ObservedServer, ServerState,
 };
 use capo_core::{GateOverride, Lookup, ObjectName, octavia::MonitorNumbers};
 
@@ -22,8 +21,8 @@ pub fn cluster_facts() -> ClusterFacts {
 }
 
 /// The load balancer of such a cluster on port 6443. `id` is Octavia's id of it.
-pub fn load_balancer(name: &str, id: &str) -> DesiredLoadBalancer {
-    DesiredLoadBalancer {
+pub fn load_balancer(name: &str, id: &str) -> LoadBalancerSpec {
+    LoadBalancerSpec {
         generation: 1,
         enabled: true,
         id: Lookup::Found(id.into()),

@@ -9,7 +9,7 @@ use std::{
 use capo_core::{ObjectName, Priority, Reason};
 use capo_gate::{
     Settings, Unobserved, builders,
-    desired::{DesiredLoadBalancer, DesiredMachine, ObservedServer, ServerState},
+    desired::{DesiredMachine, LoadBalancerSpec, ObservedServer, ServerState},
 };
 use capo_openstack::{
     ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken, NoObserver,
@@ -112,7 +112,7 @@ pub(super) fn unhurried() -> ClientSettings {
 }
 
 /// Load balancers that have nothing in them yet.
-pub(super) async fn balancers(cloud: &Cloud, count: usize) -> Vec<DesiredLoadBalancer> {
+pub(super) async fn balancers(cloud: &Cloud, count: usize) -> Vec<LoadBalancerSpec> {
     let network = NewNetwork {
         name: "fleet".to_owned(),
         ..NewNetwork::default()
@@ -183,7 +183,7 @@ impl Process {
     fn start(
         settings: Settings,
         cloud: &Cloud,
-        fleet: &[DesiredLoadBalancer],
+        fleet: &[LoadBalancerSpec],
         newcomers: bool,
     ) -> Self {
         let tracker = Tracker::new(settings, Arc::new(NoMachines), Arc::new(Unobserved));

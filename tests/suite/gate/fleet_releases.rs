@@ -12,7 +12,7 @@ use std::{
 use capo_core::{Endpoint, Lookup, ObjectName, Reason, octavia::MonitorNumbers};
 use capo_gate::{
     Settings, Unobserved,
-    desired::{Deletion, DesiredLoadBalancer, DesiredMachine, Health},
+    desired::{Deletion, DesiredMachine, Health, LoadBalancerSpec},
     findings::Findings,
 };
 use capo_openstack::Cloud;
@@ -61,7 +61,7 @@ impl Process {
     fn start(
         settings: Settings,
         cloud: &Cloud,
-        fleet: &[DesiredLoadBalancer],
+        fleet: &[LoadBalancerSpec],
         deletion: Deletion,
     ) -> Self {
         let process = Self {

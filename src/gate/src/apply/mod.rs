@@ -17,7 +17,7 @@ use crate::{
     model::{
         call::{InFlight, Operation, Purpose, Write},
         clock::{Now, Stamp},
-        desired::{Deletion, DesiredLoadBalancer, DesiredMachine},
+        desired::{Deletion, DesiredMachine, LoadBalancerSpec},
         effect::Effect,
         event::{Answered, Event},
         machine::{Machine, Slot, Stage},
@@ -80,12 +80,7 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
     }
 }
 
-fn load_balancer(
-    state: &mut State,
-    credentials: bool,
-    mut desired: DesiredLoadBalancer,
-    now: &Now,
-) {
+fn load_balancer(state: &mut State, credentials: bool, mut desired: LoadBalancerSpec, now: &Now) {
     // A lookup that failed does not mean that there is another load balancer.
     if let Some(old) = state.desired.as_ref().filter(|_| !desired.id.is_known()) {
         desired.id = old.id.clone();
@@ -138,7 +133,7 @@ fn load_balancer(
     // If Cluster API has just lost its connection to the API servers, the load balancer may have changed, so it is read
     // again.
     let connected =
-        |desired: &DesiredLoadBalancer| desired.cluster.remote_connection.good_since().is_some();
+        |desired: &LoadBalancerSpec| desired.cluster.remote_connection.good_since().is_some();
     state.reads.nudged |= state.desired.as_ref().is_some_and(connected) && !connected(&desired);
     state.desired = Some(desired);
 }

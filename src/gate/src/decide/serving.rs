@@ -236,7 +236,8 @@ pub(crate) fn any_release_is_open(state: &State) -> bool {
     })
 }
 
-/// Whether the data path has the member: its last change succeeded, or the change failed and the monitor finds that it serves.
+/// Whether the data path has the member: its last change succeeded, or the change failed and the monitor finds that it
+/// serves.
 pub(crate) fn is_in_data_path(port: &Port, member: &Member) -> bool {
     match member.provisioning {
         ProvisioningStatus::Active => true,

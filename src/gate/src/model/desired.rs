@@ -19,7 +19,7 @@ use capo_core::{
 
 /// The API server load balancer of one cluster. Its key is the name of the `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DesiredLoadBalancer {
+pub struct LoadBalancerSpec {
     /// The generation of the `OpenStackCluster` from which this was derived.
     pub generation: i64,
     /// `managedLoadBalancer.enabled` is not false. A load balancer that was not found is still managed.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::model::{
-    desired::{DesiredLoadBalancer, DesiredMachine},
+    desired::{DesiredMachine, LoadBalancerSpec},
     octavia::{Answer, Structure, Written},
     proof::EndpointResult,
 };
@@ -22,7 +22,7 @@ pub enum Event {
         /// There are usable credentials.
         credentials: bool,
         /// The load balancer that the cluster controller wants, and the facts about the cluster.
-        desired: Box<DesiredLoadBalancer>,
+        desired: Box<LoadBalancerSpec>,
     },
     /// The machine controller handed over its desired state; `None` when the machine is gone.
     Machine {

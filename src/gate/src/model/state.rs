@@ -17,7 +17,7 @@ use std::{
 use crate::model::{
     call::InFlight,
     clock::{Now, Stamp},
-    desired::{ClusterFacts, DesiredLoadBalancer},
+    desired::{ClusterFacts, LoadBalancerSpec},
     machine::{Machine, Stage},
     port::{IndexedPort, Port},
     proof::Proof,
@@ -38,7 +38,7 @@ use capo_core::{
 #[derive(Debug, Clone)]
 pub struct State {
     pub(crate) settings: Settings,
-    pub(crate) desired: Option<DesiredLoadBalancer>,
+    pub(crate) desired: Option<LoadBalancerSpec>,
     /// There is an OpenStack client whose credentials were accepted.
     pub(crate) credentials: bool,
     /// Every machine that existed when this process began to track the load balancer was handed over.

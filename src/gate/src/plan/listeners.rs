@@ -7,7 +7,7 @@ use crate::{
     model::{
         call::Write,
         clock::Now,
-        desired::{Deletion, DesiredLoadBalancer},
+        desired::{Deletion, LoadBalancerSpec},
         octavia::Change,
         part::{PartId, PartKind, PartState},
         port::Port,
@@ -27,11 +27,7 @@ use capo_core::{
 const READYZ: &str = "/readyz";
 
 /// Creates what is missing, and sends a PUT of its own values to what is broken, port by port.
-pub(crate) fn make_or_repair(
-    state: &State,
-    desired: &DesiredLoadBalancer,
-    now: &Now,
-) -> Option<Todo> {
+pub(crate) fn make_or_repair(state: &State, desired: &LoadBalancerSpec, now: &Now) -> Option<Todo> {
     state
         .ports
         .iter()
@@ -43,7 +39,7 @@ pub(crate) fn make_or_repair(
 
 /// Creates a missing listener, pool or monitor. The lists are read before the first POST, because a reply may have been
 /// lost, or another process may have created the part.
-fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
+fn make(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> Option<Todo> {
     let missing = port.listener.is_none()
         || port.pool.is_none()
         || port.monitor.is_none() && !port.monitor_refused;
@@ -129,7 +125,7 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) ->
 
 /// Sends one PUT of its own values to a part that is in ERROR, or that stays PENDING, under an ACTIVE load balancer. A
 /// part that is still in ERROR afterwards is replaced if nothing is lost by that.
-fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
+fn repair(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> Option<Todo> {
     // The pool comes first: while it is broken Octavia refuses every write of a member, and its PUT frees the listener
     // too.
     const ORDER: [PartKind; 3] = [PartKind::Pool, PartKind::Listener, PartKind::Monitor];
@@ -169,7 +165,7 @@ fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) 
 }
 
 /// A PUT of a part's own values.
-fn push(desired: &DesiredLoadBalancer, port: &Port, id: PartId) -> Change {
+fn push(desired: &LoadBalancerSpec, port: &Port, id: PartId) -> Change {
     let name = port.name.clone();
     match id {
         PartId::Pool(id) => Change::UpdatePool { id, name },
@@ -216,7 +212,7 @@ fn no_machine_leaves(state: &State) -> bool {
 }
 
 /// How the monitor of a port should check; `None` if its type is left as it is.
-fn wanted_type<'a>(port: &Port, desired: &'a DesiredLoadBalancer) -> Option<&'a MonitorType> {
+fn wanted_type<'a>(port: &Port, desired: &'a LoadBalancerSpec) -> Option<&'a MonitorType> {
     let is_endpoint = desired.ports.first() == Some(&port.number);
     let can_be =
         |wanted: &&MonitorType| **wanted == MonitorType::Tcp || is_endpoint && !port.type_refused;
@@ -224,14 +220,14 @@ fn wanted_type<'a>(port: &Port, desired: &'a DesiredLoadBalancer) -> Option<&'a 
 }
 
 /// Whether the monitor is known to be of another type than the desired one.
-fn has_other_type(port: &Port, desired: &DesiredLoadBalancer) -> bool {
+fn has_other_type(port: &Port, desired: &LoadBalancerSpec) -> bool {
     let is_known = port.monitor_type != MonitorType::default();
     is_known && wanted_type(port, desired).is_some_and(|wanted| *wanted != port.monitor_type)
 }
 
 /// Deletes a monitor of another type than the desired one, which is then created again. While there is none, members
 /// get traffic whatever their health is.
-fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
+fn retype(state: &State, port: &Port, desired: &LoadBalancerSpec, now: &Now) -> Option<Todo> {
     let monitor = port.monitor.as_ref()?;
     let may = port.retypes.may(now.instant) && no_machine_leaves(state);
     if !may || !has_other_type(port, desired) {
@@ -250,7 +246,7 @@ fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) 
 /// Keeps the type and the timing of monitors, and the source ranges of listeners, as desired.
 pub(crate) fn update_settings(
     state: &State,
-    desired: &DesiredLoadBalancer,
+    desired: &LoadBalancerSpec,
     now: &Now,
 ) -> Option<Todo> {
     state
@@ -284,7 +280,7 @@ pub(crate) fn is_as_wanted(state: &State) -> bool {
     })
 }
 
-fn numbers(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
+fn numbers(port: &Port, desired: &LoadBalancerSpec) -> Option<Todo> {
     let monitor = port.monitor.as_ref()?;
     port.numbers.filter(|numbers| *numbers != desired.monitor)?;
     Some(Todo::Write(
@@ -297,7 +293,7 @@ fn numbers(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
     ))
 }
 
-fn ranges(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
+fn ranges(port: &Port, desired: &LoadBalancerSpec) -> Option<Todo> {
     let listener = port.listener.as_ref()?;
     let wanted = desired.allowed_cidrs.as_ref()?;
     let known = port.cidrs.as_ref()?;

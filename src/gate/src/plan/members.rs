@@ -6,7 +6,7 @@ use crate::{
         call::Operation,
         clock::{Now, Stamp},
         decision::GateDecision,
-        desired::{Deletion, DesiredLoadBalancer, Health, ServerState},
+        desired::{Deletion, Health, LoadBalancerSpec, ServerState},
         evidence::Others,
         machine::{Machine, Stage},
         member::{JOINING, Member, before_release},
@@ -276,7 +276,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
 }
 
 /// Creates members that are expected and missing.
-pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
+pub(crate) fn create(state: &State, desired: &LoadBalancerSpec, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
         let MemberPlace {
             name,

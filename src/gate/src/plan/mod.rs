@@ -19,7 +19,7 @@ use crate::{
         call::{Call, InFlight, Purpose, Sets, Write},
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::{Deletion, DesiredLoadBalancer},
+        desired::{Deletion, LoadBalancerSpec},
         effect::Effect,
         machine::Machine,
         member::{Class, Member},
@@ -236,7 +236,7 @@ fn list_members(
     })
 }
 
-fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
+fn next_write(state: &State, desired: &LoadBalancerSpec, now: &Now) -> Option<Todo> {
     let is_deleting = desired.cluster.cluster_deleting;
     if !is_deleting && !state.machines_known {
         return listeners::make_or_repair(state, desired, now)

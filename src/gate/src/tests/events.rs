@@ -6,7 +6,7 @@ use crate::{
     apply::apply,
     model::{
         clock::Now,
-        desired::{Deletion, DesiredLoadBalancer, Health},
+        desired::{Deletion, Health, LoadBalancerSpec},
         effect::Effect,
         event::{Event, ProbeOutcome},
         machine::Stage,
@@ -41,7 +41,7 @@ pub(crate) fn trouble(now: &Now) -> Trouble {
 fn handed_over(
     credentials: bool,
     prepare: impl FnOnce(&mut State, &Now),
-    change: impl FnOnce(&mut DesiredLoadBalancer),
+    change: impl FnOnce(&mut LoadBalancerSpec),
 ) -> State {
     let (mut state, now) = state();
     prepare(&mut state, &now);
@@ -57,7 +57,7 @@ fn handed_over(
 
 #[test]
 fn another_load_balancer_begins_with_nothing_that_was_read_of_the_last_one() {
-    let cases: [fn(&mut DesiredLoadBalancer); 3] = [
+    let cases: [fn(&mut LoadBalancerSpec); 3] = [
         |desired| desired.id = Lookup::Found("another".into()),
         |desired| desired.name = "another".to_owned(),
         |desired| desired.ports = vec![6443],

@@ -14,7 +14,7 @@ use crate::{
     model::{
         call::Call,
         clock::Now,
-        desired::{ClusterFacts, DesiredLoadBalancer},
+        desired::{ClusterFacts, LoadBalancerSpec},
         event::{Event, ProbeOutcome},
         findings::Findings,
         proof::EndpointResult,
@@ -83,7 +83,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) state: State,
     pub(crate) model: Model,
-    pub(crate) desired: DesiredLoadBalancer,
+    pub(crate) desired: LoadBalancerSpec,
     pub(crate) nodes: BTreeMap<ObjectName, Node>,
     pub(crate) settings: Settings,
     pub(crate) latency: Duration,
@@ -177,7 +177,7 @@ impl World {
         let wall: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap_or_default();
         let mut settings = Settings::default();
         settings.schedule.jitter = 0.0;
-        let desired = DesiredLoadBalancer {
+        let desired = LoadBalancerSpec {
             ports: ports.to_vec(),
             tags: vec!["t".to_owned()],
             cluster: ClusterFacts {

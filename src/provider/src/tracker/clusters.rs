@@ -13,7 +13,7 @@ use super::{
 };
 use capo_core::ObjectName;
 use capo_gate::{
-    desired::{DesiredLoadBalancer, DesiredMachine},
+    desired::{DesiredMachine, LoadBalancerSpec},
     findings::Findings,
 };
 
@@ -35,7 +35,7 @@ pub(super) struct Entry {
 /// The worker of one load balancer, and the last input that it received. Dropping this value ends the worker.
 pub(super) struct Running {
     pub(super) client: Client,
-    pub(super) desired: DesiredLoadBalancer,
+    pub(super) desired: LoadBalancerSpec,
     pub(super) claimed_by: Option<ObjectName>,
     pub(super) large_fleet: bool,
     pub(super) inbox: Arc<Inbox>,

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use capo_core::ObjectName;
 use capo_gate::{
-    desired::{DesiredLoadBalancer, DesiredMachine},
+    desired::{DesiredMachine, LoadBalancerSpec},
     octavia::Octavia,
 };
 
@@ -22,7 +22,7 @@ pub(super) struct Claim(pub(super) Option<ObjectName>);
 /// The input that arrived since the last call of the worker.
 #[derive(Default)]
 pub(super) struct Updates {
-    pub(super) load_balancer: Option<(Client, DesiredLoadBalancer)>,
+    pub(super) load_balancer: Option<(Client, LoadBalancerSpec)>,
     /// `None` for a machine that is gone.
     pub(super) machines: BTreeMap<ObjectName, Option<DesiredMachine>>,
     pub(super) claimed_by: Option<Claim>,

@@ -25,7 +25,7 @@ use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 use capo_gate::{
     GateObserver, Settings,
-    desired::{ClusterFacts, DesiredLoadBalancer, DesiredMachine},
+    desired::{ClusterFacts, DesiredMachine, LoadBalancerSpec},
     findings::Findings,
     octavia::Octavia,
 };
@@ -100,7 +100,7 @@ impl Tracker {
         &self,
         cluster: &ObjectName,
         cloud: Option<C>,
-        desired: DesiredLoadBalancer,
+        desired: LoadBalancerSpec,
     ) {
         let client: Client = cloud.map(|cloud| Arc::new(cloud) as Arc<dyn Octavia>);
         let mut clusters = self.0.clusters.lock();
@@ -249,7 +249,7 @@ impl Tracker {
         self.0.workers.wait().await;
     }
 
-    fn start(&self, cluster: &ObjectName, client: Client, desired: DesiredLoadBalancer) -> Running {
+    fn start(&self, cluster: &ObjectName, client: Client, desired: LoadBalancerSpec) -> Running {
         let running = Running {
             client,
             desired,
@@ -313,7 +313,7 @@ impl Tracker {
         &self,
         cluster: &ObjectName,
         client: Client,
-        desired: DesiredLoadBalancer,
+        desired: LoadBalancerSpec,
         machines: &BTreeMap<ObjectName, DesiredMachine>,
     ) -> Running {
         let running = self.start(cluster, client.clone(), desired.clone());
@@ -329,7 +329,7 @@ impl Tracker {
 }
 
 /// Whether other listeners, pools or monitors are desired, perhaps for the same generation.
-fn differs_in_parts(old: &DesiredLoadBalancer, new: &DesiredLoadBalancer) -> bool {
+fn differs_in_parts(old: &LoadBalancerSpec, new: &LoadBalancerSpec) -> bool {
     old.id != new.id
         || old.ports != new.ports
         || old.monitor != new.monitor

@@ -9,7 +9,7 @@ use super::{
     observation::KnownLoadBalancer,
 };
 use capo_core::{Lookup, Provider, ids::SubnetId, octavia::MonitorNumbers};
-use capo_gate::desired::{self as tracker, ClusterFacts};
+use capo_gate::desired::{ClusterFacts, LoadBalancerSpec};
 use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
 
 /// Whether everything that the tracker needs is known: which load balancer it is, if any, and the subnet of the members
@@ -93,11 +93,11 @@ pub(crate) struct DesiredTracking<'a> {
 
 impl DesiredTracking<'_> {
     /// Returns what is published, together with the facts on which gates depend.
-    pub(crate) fn for_tracker(self, facts: ClusterFacts) -> tracker::DesiredLoadBalancer {
+    pub(crate) fn for_tracker(self, facts: ClusterFacts) -> LoadBalancerSpec {
         let known = self.cached.load_balancer.found();
         let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
         let load_balancer = self.desired.load_balancer.as_ref();
-        tracker::DesiredLoadBalancer {
+        LoadBalancerSpec {
             generation: self.generation,
             enabled: load_balancer.is_some(),
             id: self.cached.load_balancer.clone().map(|lb| lb.id),

@@ -20,7 +20,7 @@ use capo_core::{
 };
 use capo_gate::{
     Unobserved, builders,
-    desired::{DesiredLoadBalancer, DesiredMachine, ServerState},
+    desired::{DesiredMachine, LoadBalancerSpec, ServerState},
     octavia::{Answer, Change, Failure, Structure, Written},
 };
 use capo_openstack::Withdrawal;
@@ -230,7 +230,7 @@ fn name(name: &str) -> ObjectName {
 }
 
 /// A load balancer whose id and name are the same.
-fn load_balancer(id: &str) -> DesiredLoadBalancer {
+fn load_balancer(id: &str) -> LoadBalancerSpec {
     let mut desired = builders::load_balancer(id, id);
     desired.cluster.initialised = false;
     desired
@@ -319,7 +319,7 @@ async fn input_for_one_load_balancer_does_not_reach_the_worker_of_another() {
             "load balancer" => tracker.set_load_balancer(
                 &name("a"),
                 Some(Quiet),
-                DesiredLoadBalancer {
+                LoadBalancerSpec {
                     id: capo_core::Lookup::Absent,
                     ..load_balancer("a")
                 },
