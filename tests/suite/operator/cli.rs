@@ -316,7 +316,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     });
     let log = std::fs::read_to_string(manager.process.log()).unwrap();
     let about = ("default/seen", "default/seen-cp");
-    log::tells_changes_alone(&log, about, reads.unwrap().parse().unwrap());
+    log::contains_only_changes(&log, about, reads.unwrap().parse().unwrap());
 
     ask_directly(&stage, &viewer);
 
