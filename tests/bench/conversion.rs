@@ -2,7 +2,7 @@
 //!
 //! The goals: 50 000 conversions a second and core, one second for a review of 1 000 clusters.
 
-#![allow(clippy::print_stdout)]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use std::{
     hint::black_box,

@@ -4,7 +4,12 @@
 //! Run by `make bench`; prints the numbers and fails when a promise is broken. The calls are counted during one full sync
 //! period of ten minutes, in which every object is reconciled and every load balancer is read at its shipped interval, and
 //! multiplied by six. `CAPO_RS_BENCH_CLUSTERS` measures fewer clusters, and then records nothing.
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints its figures and ends at the first error"
+)]
 
 use test_support::{figures, scene, waiting::Wait};
 

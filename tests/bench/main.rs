@@ -3,7 +3,12 @@
 //! the manager has when all is settled.
 //!
 //! Run by `make bench`; prints the numbers and fails when a promise is broken. Operations take 1 s, load balancers 8 s.
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints its figures and ends at the first error"
+)]
 
 use test_support::{env, figures, scene, waiting::PATIENCE};
 

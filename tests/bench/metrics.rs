@@ -1,6 +1,11 @@
 //! The cost of monitoring: a scrape, and every panel of every board over a day of two hundred clusters in a real Prometheus
 //! (`step.rs` measures what counting costs the gate). Run by `make bench`; fails when a promise is broken.
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints its figures and ends at the first error"
+)]
 
 use test_support::{env, figures, monitoring::findings};
 

@@ -2,7 +2,12 @@
 //!
 //! Run by `make bench`; prints the numbers and fails when a promise is broken. The sync period is chosen so that there are as
 //! many passes in a second with few servers as with many.
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints its figures and ends at the first error"
+)]
 
 use test_support::{env, figures, scene};
 

@@ -9,7 +9,7 @@
 //! Events are made before the clock runs, because in the manager their content comes from the client or from a controller's
 //! pass. What `step` does with an event counts, and so does dropping it.
 
-#![allow(clippy::print_stdout)]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use std::{
     hint::black_box,

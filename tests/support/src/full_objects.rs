@@ -50,7 +50,10 @@ fn sample(schema: &Value, name: &str, choice: usize) -> Value {
         // Without an external network, many other fields would not be allowed.
         Some("boolean") => json!(name != "disableExternalNetwork"),
         Some("integer") => json!(schema["minimum"].as_f64().map_or(1, |least| {
-            #[allow(clippy::cast_possible_truncation)]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the minimum of an integer is an integer"
+            )]
             let least = least as i64;
             least.max(1)
         })),

@@ -200,7 +200,10 @@ pub fn resource(kind: &str, version: &str) -> ApiResource {
 }
 
 /// An object for [`Api`] from its parts.
-#[allow(clippy::needless_pass_by_value)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the callers write the parts with json!"
+)]
 pub fn object(kind: &str, version: &str, name: &str, parts: Value) -> DynamicObject {
     let mut object = json!({
         "apiVersion": format!("infrastructure.cluster.x-k8s.io/{version}"), "kind": kind,

@@ -72,7 +72,6 @@ impl Kubernetes {
     ///
     /// # Panics
     /// When it can't be started.
-    #[allow(clippy::panic)]
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Kubernetes> = OnceLock::new();
         // It is started on a thread of its own, because the runtime of the first test ends with that test.
