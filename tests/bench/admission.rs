@@ -49,7 +49,7 @@ fn percentile(times: &mut [Duration], percent: usize) -> Duration {
     times[(times.len() - 1) * percent / 100]
 }
 
-fn tell(what: &str, times: &mut [Duration]) -> Duration {
+fn print_times(what: &str, times: &mut [Duration]) -> Duration {
     let (half, most) = (percentile(times, 50), percentile(times, 99));
     println!(
         "{what}: median {half:.1?}, 99th percentile {most:.1?}, {} times",
@@ -92,7 +92,7 @@ async fn main() {
         .await
         .unwrap();
     applies(&client).await;
-    let without = tell("apply without webhook", &mut applies(&client).await);
+    let without = print_times("apply without webhook", &mut applies(&client).await);
     apply::apply(&client, &webhooks::admission(&listening).unwrap())
         .await
         .unwrap();
@@ -101,10 +101,10 @@ async fn main() {
         applies(&client).await;
     }
     answers.0.lock().clear();
-    let with = tell("apply with webhook", &mut applies(&client).await);
+    let with = print_times("apply with webhook", &mut applies(&client).await);
     println!(
         "{:.1?} more in the 99th percentile",
         with.saturating_sub(without)
     );
-    tell("the webhook's own part (goal 20 ms)", &mut answers.0.lock());
+    print_times("the webhook's own part (goal 20 ms)", &mut answers.0.lock());
 }

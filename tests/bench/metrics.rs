@@ -58,7 +58,7 @@ fn keeps_the_promises(runtime: &Runtime) -> bool {
     scrape && panels
 }
 
-fn told(what: &str, took: Duration, promised: Duration) -> bool {
+fn is_kept(what: &str, took: Duration, promised: Duration) -> bool {
     let good = took <= promised;
     let verdict = if good { "" } else { "  BROKEN" };
     println!(
@@ -86,7 +86,7 @@ fn scrape() -> bool {
         text.len(),
         text.lines().count()
     );
-    told(
+    is_kept(
         "scrape of 500 members, median",
         times[times.len() / 2],
         SCRAPE,
@@ -190,7 +190,7 @@ async fn panels() -> bool {
         }
     }
     println!("{number} panels; the slowest is {}", slowest.1);
-    told("slowest panel over 24 h", slowest.0, PANEL)
+    is_kept("slowest panel over 24 h", slowest.0, PANEL)
 }
 
 /// Writes the day as blocks. Returns the number of its series.

@@ -28,12 +28,12 @@ fn the_image_holds_nothing_but_what_was_built() {
     let stage = last_stage();
     assert_eq!(stage[0], "FROM scratch");
     for line in &stage {
-        let word = line.split(' ').next().unwrap();
+        let instruction = line.split(' ').next().unwrap();
         assert!(
-            ["FROM", "COPY", "USER", "ENTRYPOINT", "LABEL"].contains(&word),
+            ["FROM", "COPY", "USER", "ENTRYPOINT", "LABEL"].contains(&instruction),
             "{line}"
         );
-        if word == "COPY" {
+        if instruction == "COPY" {
             assert!(line.starts_with("COPY --from=build "), "{line}");
         }
     }

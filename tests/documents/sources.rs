@@ -105,8 +105,8 @@ fn figures_and_scenarios_that_are_older_than_the_sources_are_named_with_their_co
     ];
     fs::write(folder.join("docs/rollouts.md"), rollouts.concat()).unwrap();
 
-    let told = run(folder, ".ci/figures", &[]);
-    let mut lines: Vec<&str> = told.lines().collect();
+    let printed = run(folder, ".ci/figures", &[]);
+    let mut lines: Vec<&str> = printed.lines().collect();
     // The scenarios come in no order.
     lines.sort_unstable();
     assert_eq!(

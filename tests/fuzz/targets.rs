@@ -156,14 +156,14 @@ fn credentials(input: &[u8]) -> String {
         ("cacert".to_owned(), ByteString(input.to_vec())),
     ]);
     let only = BTreeMap::from([("clouds.yaml".to_owned(), ByteString(input.to_vec()))]);
-    let told = |result: Result<(), capo_openstack::ProfileError>| match result {
+    let text_of = |result: Result<(), capo_openstack::ProfileError>| match result {
         Ok(()) => "taken".to_owned(),
         Err(error) => error.to_string(),
     };
     [
-        told(CloudProfile::check_secret(&only)),
-        told(CloudProfile::from_secret(&data, "demo", None).map(|_| ())),
-        told(CloudProfile::from_secret(&only, "demo", Some("R1")).map(|_| ())),
+        text_of(CloudProfile::check_secret(&only)),
+        text_of(CloudProfile::from_secret(&data, "demo", None).map(|_| ())),
+        text_of(CloudProfile::from_secret(&only, "demo", Some("R1")).map(|_| ())),
     ]
     .concat()
 }

@@ -206,7 +206,7 @@ async fn the_gate_leaves_an_orphaned_member_to_the_jobboard() {
 
 /// The control: the settings tell the manager not to wait for a jobboard.
 #[tokio::test]
-async fn told_to_repair_early_the_gate_does_not_wait_for_the_jobboard() {
+async fn the_gate_does_not_wait_for_the_jobboard_when_the_settings_say_so() {
     Box::pin(gate::repairs_it_before_the_jobboard_resumes_it(
         &real().await,
     ))

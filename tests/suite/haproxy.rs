@@ -101,7 +101,7 @@ impl Balanced {
         until(&format!("answers are {expected}"), async || {
             let mut answers = Vec::new();
             for _ in 0..6 {
-                answers.push(ask(self.vip).await.unwrap_or('-'));
+                answers.push(answering_backend(self.vip).await.unwrap_or('-'));
             }
             answers.sort_unstable();
             (answers.iter().collect::<String>() == expected).then_some(())
@@ -156,7 +156,7 @@ async fn until_operating(client: &Raw, member: &str, status: &str) {
 }
 
 /// The name of the backend that answers; `None` when the connection ends without an answer.
-async fn ask(address: SocketAddr) -> Option<char> {
+async fn answering_backend(address: SocketAddr) -> Option<char> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let mut name = [0_u8; 1];
     let read = tokio::time::timeout(Duration::from_secs(6), stream.read_exact(&mut name)).await;
@@ -172,7 +172,7 @@ async fn echoes(stream: &mut TcpStream) -> bool {
         && byte == *b"x"
 }
 
-async fn tell(haproxy: Option<PathBuf>) {
+async fn check_data_path(haproxy: Option<PathBuf>) {
     let at = Balanced::start(haproxy).await;
     let _a = at.backend("a", 201).await;
     let b = at.backend("b", 202).await;
@@ -234,7 +234,7 @@ async fn tell(haproxy: Option<PathBuf>) {
     at.until_answered_by("bbbbbb").await;
     at.write(Method::PUT, &third, Some(enabled(true))).await;
     until_operating(&at.client, &third, "ERROR").await;
-    assert_eq!(ask(at.vip).await, Some('b'));
+    assert_eq!(answering_backend(at.vip).await, Some('b'));
     until_operating(&at.client, &third, "ONLINE").await;
     at.until_answered_by("bbbccc").await;
 
@@ -258,10 +258,10 @@ async fn tell(haproxy: Option<PathBuf>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_are_carried_as_by_haproxy() {
-    tell(None).await;
+    check_data_path(None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn haproxy_carries_connections() {
-    tell(Some(programs::haproxy().unwrap())).await;
+    check_data_path(Some(programs::haproxy().unwrap())).await;
 }

@@ -37,7 +37,7 @@ fn usage_errors_exit_with_2_and_name_the_flag() {
 }
 
 #[test]
-fn without_a_kubernetes_api_to_ask_it_says_which_flag_is_missing() {
+fn without_a_kubernetes_api_it_names_the_flag_that_is_missing() {
     let output = run(&[
         "--health-addr=0",
         "--diagnostics-address=0",
@@ -288,7 +288,7 @@ async fn metrics_are_for_those_who_may_read_them() {
         .build()
         .unwrap();
     let url = format!("https://{}", manager.metrics_url());
-    let ask = async |token: Option<String>| {
+    let scrape = async |token: Option<String>| {
         let mut request = client.get(&url);
         if let Some(token) = token {
             request = request.bearer_auth(token);
@@ -296,11 +296,11 @@ async fn metrics_are_for_those_who_may_read_them() {
         let answer = request.send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
     };
-    assert_eq!(ask(None).await.0, 401);
-    assert_eq!(ask(Some("made-up".to_owned())).await.0, 401);
+    assert_eq!(scrape(None).await.0, 401);
+    assert_eq!(scrape(Some("made-up".to_owned())).await.0, 401);
     let token = async |name: &str| Some(kubernetes.token("default", name).await.unwrap());
-    assert_eq!(ask(token("stranger").await).await.0, 403);
-    let (status, body) = ask(token("reader").await).await;
+    assert_eq!(scrape(token("stranger").await).await.0, 403);
+    let (status, body) = scrape(token("reader").await).await;
     assert_eq!(status, 200);
     assert!(body.contains("capo_build_info"), "{body}");
 }

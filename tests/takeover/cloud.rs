@@ -11,15 +11,15 @@ use test_support::{
 };
 
 use crate::{
-    asking::{Asking, Question},
     moment::{Moment, Statuses},
+    requests::{Requested, RequestingClient},
     site::{CHECK, Site, Version},
 };
 
 impl Site {
     /// Starts a client that sends requests through the load balancer until it is stopped; `None` if no load balancer has a data
     /// path.
-    pub(crate) async fn ask(&self) -> Option<Asking> {
+    pub(crate) async fn start_client(&self) -> Option<RequestingClient> {
         // The load balancers of these two do not serve at this moment.
         if let Moment::DeletingCluster | Moment::HalfCreatedCluster = Moment::of(self.kind) {
             return None;
@@ -29,14 +29,14 @@ impl Site {
         if !vip.starts_with("127.") {
             return None;
         }
-        let question = match &self.control_plane {
+        let requested = match &self.control_plane {
             Some(control_plane) => {
                 let endpoint = machines::endpoint(&self.client, &self.name).await?;
-                Question::Object(control_plane.target(endpoint).await)
+                Requested::Object(control_plane.target(endpoint).await)
             }
-            None => Question::Connection(format!("{vip}:6443")),
+            None => Requested::Connection(format!("{vip}:6443")),
         };
-        Some(Asking::start(question))
+        Some(RequestingClient::start(requested))
     }
 
     /// Deletes the rule that lets the API server be reached, as by hand.

@@ -73,9 +73,9 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     .await;
 
     // A client sends requests to every cluster until the cluster is deleted.
-    let mut asking = Vec::new();
+    let mut clients = Vec::new();
     for (site, _) in &sites {
-        asking.push(site.ask().await);
+        clients.push(site.start_client().await);
     }
 
     // capo-rs takes the clusters over.
@@ -160,11 +160,11 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     })
     .await;
     // A rolling update under CAPO may lose requests, so the clients of real control planes stop before it.
-    for ((site, found), asking) in sites.iter_mut().zip(&mut asking) {
+    for ((site, found), client) in sites.iter_mut().zip(&mut clients) {
         if site.control_plane.is_some()
-            && let Some(asking) = asking.take()
+            && let Some(client) = client.take()
         {
-            found.asked = asking.stop().await;
+            found.requests = client.stop().await;
         }
     }
     each(&mut sites, async |site, found| {
@@ -178,9 +178,9 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
         }
     })
     .await;
-    for ((_, found), asking) in sites.iter_mut().zip(asking) {
-        if let Some(asking) = asking {
-            found.asked = asking.stop().await;
+    for ((_, found), client) in sites.iter_mut().zip(clients) {
+        if let Some(client) = client {
+            found.requests = client.stop().await;
         }
     }
     each(&mut sites, async |site, found| {

@@ -17,7 +17,6 @@
     reason = "the matrix is printed, and there is one course at a time"
 )]
 
-mod asking;
 mod cloud;
 mod cluster_class;
 mod control_plane;
@@ -27,6 +26,7 @@ mod marks;
 mod moment;
 mod planned;
 mod report;
+mod requests;
 mod site;
 mod swap;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use crate::{TESTED, asking::Asked, course, kinds::Kind};
+use crate::{TESTED, course, kinds::Kind, requests::RequestResults};
 
 /// The longest time without a working controller, in seconds.
 const WITHOUT_CONTROLLER: f64 = 60.0;
@@ -32,7 +32,7 @@ pub(crate) struct Found {
     /// CAPO adds a worker and a control-plane machine.
     pub machines_of_capo: Result<(), String>,
     /// What a client saw that asked through the load balancer, from CAPO's stop to the last machine of CAPO.
-    pub asked: Asked,
+    pub requests: RequestResults,
     /// CAPO deletes the cluster and nothing is left in the cloud.
     pub deleted: Result<(), String>,
 }
@@ -52,7 +52,7 @@ impl Found {
             machines_of_capo_rs: not_reached(),
             written_by_capo: Vec::new(),
             machines_of_capo: not_reached(),
-            asked: Asked::default(),
+            requests: RequestResults::default(),
             deleted: not_reached(),
         }
     }
@@ -72,8 +72,8 @@ impl Found {
             self.written_by_capo.len(),
             short(&self.machines_of_capo),
             short(&self.deleted),
-            self.asked.requests,
-            self.asked.failed.len(),
+            self.requests.sent,
+            self.requests.failed.len(),
         )
     }
 
@@ -103,7 +103,7 @@ impl Found {
                 "CAPO changes nothing when it gets the cluster back"
             );
         }
-        assert_eq!(self.asked.failed, none, "no request fails");
+        assert_eq!(self.requests.failed, none, "no request fails");
         assert_eq!(self.machines_of_capo, Ok(()), "machines of CAPO afterwards");
         assert_eq!(self.deleted, Ok(()), "CAPO deletes the cluster afterwards");
     }

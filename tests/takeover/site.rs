@@ -17,10 +17,10 @@ use test_support::{
 use tokio::{io::AsyncWriteExt as _, sync::Mutex};
 
 use crate::{
-    asking::ANSWER,
     control_plane::ControlPlane,
     kinds::Kind,
     moment::{LONG, Moment},
+    requests::ANSWER,
 };
 
 const NAME: &str = "cluster.x-k8s.io/cluster-name";

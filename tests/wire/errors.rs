@@ -173,7 +173,7 @@ async fn retry_after_in_every_shape_pauses_this_service_alone() {
             .networks(&NetworkFilter::default(), GATE)
             .await
             .unwrap();
-        let pauses = test.seen.pauses.lock();
+        let pauses = test.events.pauses.lock();
         assert_eq!(pauses.len(), asked);
         assert_eq!(pauses[0].0, Service::LoadBalancer);
     }
@@ -249,7 +249,7 @@ async fn a_service_in_trouble_is_left_alone_and_reads_the_same() {
             3,
             "then it is left alone"
         );
-        assert_eq!(test.seen.refused.lock().len(), 97);
+        assert_eq!(test.events.refused.lock().len(), 97);
     }
 }
 
@@ -304,7 +304,7 @@ async fn odd_answers_are_errors_and_not_accidents() {
             "loadbalancer_get: the answer of load-balancer can't be read"
         );
         assert_eq!(error.request_id(), Some("req-1"));
-        let calls = test.seen.calls.lock();
+        let calls = test.events.calls.lock();
         assert_eq!(calls.last().unwrap().2, CallOutcome::Unreadable);
     }
 }
@@ -351,7 +351,7 @@ async fn without_the_lease_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn the_lease_is_asked_after_the_wait_for_the_budget() {
+async fn the_lease_is_checked_after_the_wait_for_the_budget() {
     let lease = LeaseToken::unlimited();
     let test = cloud_with(
         capo_openstack::ClientSettings {

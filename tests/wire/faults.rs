@@ -15,7 +15,7 @@ use wiremock::{
 };
 
 use super::{
-    PROJECT, Seen, catalogue, install_crypto, profile,
+    PROJECT, RecordedEvents, catalogue, install_crypto, profile,
     raw::{Behaviour, serve},
     settings, token_with,
 };
@@ -24,7 +24,7 @@ use super::{
 pub(crate) async fn cloud_with_octavia(
     octavia: &str,
     settings: ClientSettings,
-) -> (MockServer, Cloud, Arc<Seen>) {
+) -> (MockServer, Cloud, Arc<RecordedEvents>) {
     install_crypto();
     let server = MockServer::start().await;
     let mut services = catalogue(&server.uri());
@@ -40,14 +40,14 @@ pub(crate) async fn cloud_with_octavia(
         ))
         .mount(&server)
         .await;
-    let seen = Arc::new(Seen::default());
+    let events = Arc::new(RecordedEvents::default());
     let clouds = Clouds::new(
         settings,
         LeaseToken::unlimited(),
-        Arc::clone(&seen) as Arc<dyn CallObserver>,
+        Arc::clone(&events) as Arc<dyn CallObserver>,
     );
     let cloud = clouds.cloud(profile(&server.uri(), "")).unwrap();
-    (server, cloud, seen)
+    (server, cloud, events)
 }
 
 async fn read(cloud: &Cloud) -> Error {
@@ -109,7 +109,7 @@ async fn every_way_to_break_an_answer_off() {
     ];
     for (behaviour, outcome, text) in table {
         let server = serve(behaviour).await;
-        let (_keystone, cloud, seen) = cloud_with_octavia(&server.url, short()).await;
+        let (_keystone, cloud, events) = cloud_with_octavia(&server.url, short()).await;
         let start = Instant::now();
         let error = read(&cloud).await;
         assert!(start.elapsed() < FOR_EVER, "{behaviour:?}");
@@ -118,7 +118,7 @@ async fn every_way_to_break_an_answer_off() {
             error.to_string(),
             format!("loadbalancer_status_get: load-balancer: {text}")
         );
-        assert_eq!(seen.calls.lock().last().unwrap().2, outcome);
+        assert_eq!(events.calls.lock().last().unwrap().2, outcome);
         let write = cloud
             .delete_load_balancer(&"lb1".into(), Priority::Gate)
             .await
@@ -185,14 +185,17 @@ async fn a_port_without_a_listener() {
             total_timeout: Duration::from_secs(10),
             ..settings()
         };
-        let (_keystone, cloud, seen) = cloud_with_octavia(url, settings).await;
+        let (_keystone, cloud, events) = cloud_with_octavia(url, settings).await;
         let error = read(&cloud).await;
         assert_eq!(error.class(), FailureClass::Transient);
         assert_eq!(
             error.to_string(),
             format!("loadbalancer_status_get: load-balancer: {text}")
         );
-        assert_eq!(seen.calls.lock().last().unwrap().2, CallOutcome::Transport);
+        assert_eq!(
+            events.calls.lock().last().unwrap().2,
+            CallOutcome::Transport
+        );
         let write = cloud
             .delete_load_balancer(&"lb1".into(), Priority::Gate)
             .await

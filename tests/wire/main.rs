@@ -38,18 +38,18 @@ struct TestCloud {
     server: MockServer,
     clouds: Clouds,
     cloud: Cloud,
-    seen: Arc<Seen>,
+    events: Arc<RecordedEvents>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct RecordedEvents {
     calls: Mutex<Vec<(Service, &'static str, CallOutcome)>>,
     refused: Mutex<Vec<&'static str>>,
     pauses: Mutex<Vec<(Service, Duration, Option<Duration>)>>,
     sign_ins: Mutex<Vec<SignInOutcome>>,
 }
 
-impl CallObserver for Seen {
+impl CallObserver for RecordedEvents {
     fn call(&self, record: &CallRecord<'_>) {
         let call = (record.service, record.request, record.outcome);
         self.calls.lock().push(call);
@@ -149,15 +149,19 @@ async fn cloud_with(settings: ClientSettings, lease: LeaseToken) -> TestCloud {
 async fn bare_cloud(settings: ClientSettings, lease: LeaseToken) -> TestCloud {
     install_crypto();
     let server = MockServer::start().await;
-    let seen = Arc::new(Seen::default());
-    let clouds = Clouds::new(settings, lease, Arc::clone(&seen) as Arc<dyn CallObserver>);
+    let events = Arc::new(RecordedEvents::default());
+    let clouds = Clouds::new(
+        settings,
+        lease,
+        Arc::clone(&events) as Arc<dyn CallObserver>,
+    );
     let url = format!("{}/identity", server.uri());
     let cloud = clouds.cloud(profile(&url, "")).unwrap();
     TestCloud {
         server,
         clouds,
         cloud,
-        seen,
+        events,
     }
 }
 

@@ -154,20 +154,20 @@ async fn look_ups_are_made_once_until_they_are_too_old() {
     )
     .await;
     let age = Duration::from_secs(30);
-    let ask = || async {
+    let read = || async {
         test.cloud
             .shared_reads()
             .availability_zones(age, STEADY)
             .await
     };
-    for found in join_all((0..20).map(|_| ask())).await {
+    for found in join_all((0..20).map(|_| read())).await {
         assert_eq!(found.unwrap()[0].name, "a");
     }
     assert_eq!(test.requests("GET", at).await.len(), 1);
     tokio::time::pause();
     tokio::time::advance(age + Duration::from_secs(1)).await;
     tokio::time::resume();
-    ask().await.unwrap();
+    read().await.unwrap();
     assert_eq!(test.requests("GET", at).await.len(), 2);
 }
 
@@ -179,12 +179,12 @@ async fn a_failure_is_shared_by_those_that_waited_for_it_and_not_kept() {
     answer(&test, "GET", at, failing).await;
     let age = Duration::from_mins(5);
     let id = "f1".into();
-    let ask = || async { test.cloud.shared_reads().flavor(&id, age, STEADY).await };
-    for found in join_all((0..20).map(|_| ask())).await {
+    let read = || async { test.cloud.shared_reads().flavor(&id, age, STEADY).await };
+    for found in join_all((0..20).map(|_| read())).await {
         assert!(found.unwrap_err().is(FailureClass::Transient));
     }
     assert_eq!(test.requests("GET", at).await.len(), 1);
-    ask().await.unwrap_err();
+    read().await.unwrap_err();
     assert_eq!(test.requests("GET", at).await.len(), 2);
 }
 

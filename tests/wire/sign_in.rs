@@ -225,7 +225,7 @@ async fn a_refused_credential_is_not_tried_again_and_again() {
         );
         assert!(texts.iter().all(|found| *found == expected), "{texts:?}");
         assert_eq!(test.sign_ins().await, 1);
-        assert_eq!(*test.seen.sign_ins.lock(), [outcome]);
+        assert_eq!(*test.events.sign_ins.lock(), [outcome]);
     }
 }
 

@@ -67,7 +67,7 @@ fn known(name: &str) -> Option<&'static Metric> {
 }
 
 #[test]
-fn boards_and_rules_ask_for_what_there_is_with_labels_that_it_has() {
+fn boards_and_rules_query_metrics_that_exist_with_labels_that_they_have() {
     let recorded: BTreeSet<String> = rules::recorded();
     let mut used: BTreeSet<&str> = BTreeSet::new();
     let boards = boards::all();

@@ -114,7 +114,7 @@ struct Standing {
 
 /// The properties of a call that a fault can match.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct ReceivedCall<'a> {
     /// The service.
     pub service: Service,
     /// The method.
@@ -170,12 +170,12 @@ impl Faults {
     }
 
     /// The treatment of this call. The call is counted.
-    pub fn take(&mut self, seen: &Seen<'_>, elapsed: Duration) -> Treatment {
+    pub fn take(&mut self, call: &ReceivedCall<'_>, elapsed: Duration) -> Treatment {
         self.standing
             .retain(|standing| standing.until.is_none_or(|until| until > elapsed));
         for standing in &mut self.standing {
             let fault = &mut standing.fault;
-            if fault.count == Some(0) || !fault.matching.fits(seen) {
+            if fault.count == Some(0) || !fault.matching.fits(call) {
                 continue;
             }
             if fault.skip > 0 {
@@ -195,24 +195,24 @@ impl Faults {
 }
 
 impl CallMatch {
-    fn fits(&self, seen: &Seen<'_>) -> bool {
-        self.service.is_none_or(|service| service == seen.service)
+    fn fits(&self, call: &ReceivedCall<'_>) -> bool {
+        self.service.is_none_or(|service| service == call.service)
             && self
                 .method
                 .as_ref()
-                .is_none_or(|method| method.eq_ignore_ascii_case(seen.method))
-            && self.path.as_ref().is_none_or(|path| glob(path, seen.path))
+                .is_none_or(|method| method.eq_ignore_ascii_case(call.method))
+            && self.path.as_ref().is_none_or(|path| glob(path, call.path))
             && self
                 .label
                 .as_ref()
-                .is_none_or(|label| glob(label, seen.label))
+                .is_none_or(|label| glob(label, call.label))
             && self
                 .credential
                 .as_ref()
-                .is_none_or(|credential| credential == seen.credential)
+                .is_none_or(|credential| credential == call.credential)
             && self
                 .body
                 .as_ref()
-                .is_none_or(|body| seen.body.contains(body))
+                .is_none_or(|body| call.body.contains(body))
     }
 }

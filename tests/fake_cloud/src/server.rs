@@ -25,10 +25,10 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    balancer::{DataPath, Shown},
+    balancer::{DataPath, DataPathState},
     control,
     events::Event,
-    faults::{Seen, Treatment},
+    faults::{ReceivedCall, Treatment},
     identity::Caller,
     outgoing::{Outgoing, Resettable, broken, plain, treated},
     record,
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) base: String,
     /// The HAProxy of the options.
     pub(crate) haproxy: Option<PathBuf>,
-    data_paths: Mutex<BTreeMap<String, Shown>>,
+    data_paths: Mutex<BTreeMap<String, DataPathState>>,
 }
 
 impl Shared {
@@ -80,10 +80,10 @@ impl Shared {
     }
 
     /// Records the state of a balancer; `None` when it does not exist any more.
-    pub(crate) fn show_data_path(&self, id: &str, shown: Option<Shown>) {
+    pub(crate) fn show_data_path(&self, id: &str, state: Option<DataPathState>) {
         let mut paths = self.data_paths.lock();
-        match shown {
-            Some(shown) => paths.insert(id.to_owned(), shown),
+        match state {
+            Some(state) => paths.insert(id.to_owned(), state),
             None => paths.remove(id),
         };
     }
@@ -309,7 +309,7 @@ fn begin(shared: &Shared, request: &mut Request, body: &Bytes) -> (u64, Treatmen
         let text = String::from_utf8_lossy(body);
         let path = request.path();
         let treatment = world.faults.take(
-            &Seen {
+            &ReceivedCall {
                 service: request.service,
                 method: &request.method,
                 path: &path,

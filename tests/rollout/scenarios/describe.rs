@@ -59,9 +59,9 @@ async fn the_reason_of_a_hold_is_on_the_screen() {
     let whole = describe(&["--show-conditions=all", "--echo"]);
     println!("{whole}");
     let mut lines = whole.lines();
-    let told = lines
+    let is_shown = lines
         .any(|line| line.contains("APIServerLoadBalancerReady") && line.contains("MemberPending"));
-    assert!(told, "{whole}");
+    assert!(is_shown, "{whole}");
     rollout.mends(json!({"release": ""}));
     rollout.until_complete().await;
     rollout.end().await;

@@ -66,10 +66,10 @@ async fn twenty_clusters_roll_at_once_on_one_credential() {
     );
     let flags = [qps.as_str(), &burst];
     let _manager = installation.ready_manager(&logs, &flags).await.unwrap();
-    let judge = Judge::begin(&admin, &cloud);
+    let checker = DecisionChecker::begin(&admin, &cloud);
     let before = cloud.calls(0).await.1;
     let mut times = join_all(clusters.iter().map(Cluster::roll)).await;
-    assert_eq!(judge.verdict(), BTreeSet::new());
+    assert_eq!(checker.verdict(), BTreeSet::new());
 
     times.sort();
     let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
@@ -286,18 +286,18 @@ impl Cluster {
 }
 
 /// Reads the cloud whenever a gate lets a machine through, and checks once a second that every cluster is served.
-struct Judge {
+struct DecisionChecker {
     wrong: Arc<Mutex<BTreeSet<String>>>,
     work: JoinSet<()>,
 }
 
-/// A machine that a gate has let through: its namespace, its name, and the function that tells why this was wrong.
+/// A machine that a gate has let through: its namespace, its name, and the function that says why this was wrong.
 type Passed = (String, String, fn(&str, usize, &Truth) -> Option<String>);
 
-impl Judge {
+impl DecisionChecker {
     fn begin(admin: &Client, cloud: &Cloud) -> Self {
         let wrong = Arc::new(Mutex::new(BTreeSet::new()));
-        let (tell, mut passed) = mpsc::unbounded_channel::<Passed>();
+        let (sender, mut passed) = mpsc::unbounded_channel::<Passed>();
         let mut work = JoinSet::new();
         for index in 0..CLUSTERS {
             let namespace = format!("many-{index:02}");
@@ -310,7 +310,7 @@ impl Judge {
                 ("Machine", loses_our_hook, watch::wrong_release),
             ] {
                 let api = api(admin, &namespace, kind);
-                let (tell, namespace) = (tell.clone(), namespace.clone());
+                let (sender, namespace) = (sender.clone(), namespace.clone());
                 let mut seen = BTreeSet::new();
                 // The watch begins with objects that were let through before it.
                 let begun = Instant::now();
@@ -318,7 +318,7 @@ impl Judge {
                     let name = watch::name(machine);
                     let first = turns(machine) && seen.insert(name.clone());
                     if first && begun.elapsed() > Duration::from_secs(1) {
-                        let _ = tell.send((namespace.clone(), name, is_wrong));
+                        let _ = sender.send((namespace.clone(), name, is_wrong));
                     }
                 }));
             }
@@ -336,9 +336,12 @@ impl Judge {
         Self { wrong, work }
     }
 
-    /// Everything that was wrong. A judge that ended early has missed decisions, which fails the test.
+    /// Everything that was wrong. A task that ended early has missed decisions, which fails the test.
     fn verdict(mut self) -> BTreeSet<String> {
-        assert!(self.work.try_join_next().is_none(), "a judge failed");
+        assert!(
+            self.work.try_join_next().is_none(),
+            "a task of the checker failed"
+        );
         self.wrong.lock().clone()
     }
 }

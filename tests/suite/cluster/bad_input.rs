@@ -173,10 +173,10 @@ async fn an_odd_value_is_reported_and_stops_nothing_else() {
         ["managedLoadBalancer.flavor", "huge"],
         ["managedLoadBalancer.allowedCIDRs[0]", "\"x\""],
     ] {
-        let told = |note: &String| words.iter().all(|word| note.contains(word));
+        let has_all = |note: &String| words.iter().all(|word| note.contains(word));
         until(&format!("a warning with {words:?}"), async || {
             let warnings = stage.warnings("c1").await;
-            warnings.iter().any(told).then_some(())
+            warnings.iter().any(has_all).then_some(())
         })
         .await;
     }
@@ -244,7 +244,7 @@ async fn a_rule_that_names_no_existing_group_stops_only_itself_and_a_fixed_ip_ma
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_without_load_balancing_is_told_apart_and_the_cluster_can_go() {
+async fn a_cloud_without_load_balancing_is_reported_as_such_and_the_cluster_can_go() {
     let options = fake_cloud::Options {
         hidden_services: vec!["load-balancer".to_owned()],
         ..quick()

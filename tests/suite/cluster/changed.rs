@@ -60,7 +60,7 @@ async fn the_name_servers_of_the_subnet_and_their_order_follow_the_spec() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rule_takes_the_place_of_one_that_neutron_does_not_tell_from_it() {
+async fn a_rule_takes_the_place_of_one_that_is_the_same_for_neutron() {
     const CREATE: &str = "security_group_rule_create";
     const DELETE: &str = "security_group_rule_delete";
     let rule = |ports: &Value| {

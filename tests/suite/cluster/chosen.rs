@@ -144,7 +144,7 @@ async fn octavia_chooses_the_subnet_of_a_load_balancer_whose_network_is_given_al
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_external_network_by_id_is_not_asked_whether_it_is_external() {
+async fn an_external_network_by_id_is_taken_whether_or_not_it_is_external() {
     let (stage, raw) = start("chosen-external").await;
     let own = create(&raw, "networks", "network", json!({"name": "own"})).await;
     let subnet =

@@ -63,7 +63,7 @@ fn fail(stage: &Environment, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_vanished_is_made_anew_behind_the_same_address() {
+async fn one_that_vanished_is_created_again_behind_the_same_address() {
     let stage = Environment::in_namespace("balancer-vanished")
         .cloud(quick())
         .start()
@@ -107,7 +107,8 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_operators_word() {
+async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_otherwise_when_the_operator_says_so()
+ {
     let stage = Environment::in_namespace("balancer-error")
         .cloud(quick())
         .start()
@@ -141,12 +142,12 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
     let message = condition(&held, KIND).unwrap().2;
     assert!(message.contains("rebuild-load-balancer"), "{message}");
 
-    let word = json!({"infrastructure.cluster.x-k8s.io/rebuild-load-balancer": id(&second)});
+    let annotations = json!({"infrastructure.cluster.x-k8s.io/rebuild-load-balancer": id(&second)});
     stage
         .patch(
             "OpenStackCluster",
             "c1",
-            json!({"metadata": {"annotations": word}}),
+            json!({"metadata": {"annotations": annotations}}),
         )
         .await;
     let third = stage
@@ -233,7 +234,7 @@ fn monitor_of(kind: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_monitor_of_the_endpoint_asks_by_https_where_the_provider_can() {
+async fn the_monitor_of_the_endpoint_checks_by_https_where_the_provider_can() {
     use MonitorType::{Https, Tcp};
     let stage = Environment::in_namespace("balancer-monitor")
         .cloud(quick())

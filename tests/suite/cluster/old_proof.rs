@@ -32,10 +32,10 @@ async fn a_machine_is_not_released_on_a_proof_that_has_grown_old_while_kubernete
 
     // As long as Neutron fails, no pass over the cluster decides on the gate again or begins a new proof: the gate stays open
     // while its proof grows old.
-    stage.asked.forget();
+    stage.endpoint_requests.forget();
     stage.command(json!({"fault": {"match": {"service": "network"}, "status": 503}}));
     tokio::time::sleep(UNTIL_OLD).await;
-    assert_eq!(stage.asked.endpoints(), BTreeSet::new());
+    assert_eq!(stage.endpoint_requests.endpoints(), BTreeSet::new());
     held.refuse_as_conflict();
     // The machine's controller tries again every second.
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -47,7 +47,7 @@ async fn a_machine_is_not_released_on_a_proof_that_has_grown_old_while_kubernete
     stage.command(json!({"clear": "faults"}));
     stage.one_more_pass("c1").await;
     stage.until_gone("Machine", "cp-0").await;
-    assert_ne!(stage.asked.endpoints(), BTreeSet::new());
+    assert_ne!(stage.endpoint_requests.endpoints(), BTreeSet::new());
     assert_eq!(sent(&stage, releases("cp-0")).len(), 1);
     stage.delete("c1").await;
 }

@@ -314,8 +314,8 @@ async fn every_field_is_kept(client: &Client) {
         if full.version == "v1beta1" && full.object["status"].is_object() {
             // v1beta2 expresses these fields by conditions, from which the conversion back computes them.
             let status = full.object["status"].as_object_mut().unwrap();
-            for told in ["ready", "failureReason", "failureMessage"] {
-                status.remove(told);
+            for field in ["ready", "failureReason", "failureMessage"] {
+                status.remove(field);
             }
             for condition in status
                 .get_mut("conditions")

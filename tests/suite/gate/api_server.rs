@@ -44,11 +44,11 @@ impl ApiServer {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind((address, port)).await.unwrap();
         let status = Arc::new(Mutex::new(status));
-        let told = status.clone();
+        let served_status = status.clone();
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, acceptor.clone(), told.clone()));
+                connections.spawn(serve(stream, acceptor.clone(), served_status.clone()));
                 while connections.try_join_next().is_some() {}
             }
         });

@@ -94,7 +94,7 @@ async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_machines_with_one_openstackmachine_are_told_by_name() {
+async fn two_machines_with_one_openstackmachine_are_reported_by_name() {
     let stage = Environment::in_namespace("claims-machine").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
@@ -120,7 +120,7 @@ async fn two_machines_with_one_openstackmachine_are_told_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_held_machine_is_told_of_the_health_check_that_will_give_it_up() {
+async fn a_held_machine_names_the_health_check_that_will_give_it_up() {
     let stage = Environment::in_namespace("health-check").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;

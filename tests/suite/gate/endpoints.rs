@@ -68,10 +68,10 @@ async fn replace_a_machine(case: Case) {
         create(&stage, name).await;
         has_joined(&stage, name).await;
     }
-    assert_eq!(stage.asked.endpoints(), BTreeSet::new());
+    assert_eq!(stage.endpoint_requests.endpoints(), BTreeSet::new());
 
     stage.cluster_api.delete("Machine", "m0").await;
     stage.until_gone("Machine", "m0").await;
     let ports = ["6443", "8443"].map(|port| format!("{host}:{port}"));
-    assert_eq!(stage.asked.endpoints(), BTreeSet::from(ports));
+    assert_eq!(stage.endpoint_requests.endpoints(), BTreeSet::from(ports));
 }

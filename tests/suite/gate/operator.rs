@@ -103,7 +103,7 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_word_that_is_none_opens_nothing_and_is_told_by_condition_and_event() {
+async fn an_invalid_override_opens_nothing_and_a_condition_and_an_event_report_it() {
     let stage = Environment::in_namespace("word-refused")
         .without_admission()
         .start()

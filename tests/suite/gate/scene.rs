@@ -284,8 +284,8 @@ pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, wo
     let what = format!("a warning about {kind} {name} with {words:?}");
     until(&what, async || {
         let warnings = warnings(stage, kind, name).await;
-        let told = |warning: &String| words.iter().all(|word| warning.contains(word));
-        warnings.iter().any(told).then_some(())
+        let has_all = |warning: &String| words.iter().all(|word| warning.contains(word));
+        warnings.iter().any(has_all).then_some(())
     })
     .await;
 }

@@ -106,13 +106,13 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
     let names = ["a", "b", "c", "d", "e", "f"];
     let all = names.map(|name| create(&stage, claim(&stage.namespace, name)));
     futures::future::join_all(all).await;
-    let told =
+    let expected =
         "spec.maxIPs is 4, and that many floating IPs are assigned; IPAddressClaims that wait: 2";
     let short = stage
         .until_object(POOL, "pool", |pool| {
             // A pass may have come before the last claims.
             let all =
-                condition(pool, READY).is_some_and(|(_, _, message)| message.starts_with(told));
+                condition(pool, READY).is_some_and(|(_, _, message)| message.starts_with(expected));
             all && list(pool, "claimedIPs").len() == 4
         })
         .await;

@@ -180,7 +180,7 @@ async fn an_answer_that_was_lost_makes_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_vanished_is_told_and_not_made_again() {
+async fn a_server_that_vanished_is_reported_and_not_created_again() {
     let stage = Environment::in_namespace("vanished").start().await;
     stage.foreign_cluster("c1").await;
     stage

@@ -47,8 +47,8 @@ fn the_boards_are_of_grafanas_types() {
             String::from_utf8_lossy(&output.stdout).into_owned(),
         )
     };
-    let (good, told) = compile();
-    assert!(good, "{told}");
+    let (good, printed) = compile();
+    assert!(good, "{printed}");
 
     // A wrong board is refused, so the compiler does check boards, panels and options.
     let mut wrong = all()[0].json();
@@ -56,10 +56,10 @@ fn the_boards_are_of_grafanas_types() {
     wrong["panels"][1]["gridPos"]["x"] = json!("0");
     wrong["panles"] = json!([]);
     std::fs::write(folder.path().join(&files[0]), typed(&wrong)).unwrap();
-    let (good, told) = compile();
+    let (good, printed) = compile();
     assert!(!good);
     for mistake in ["loud", "'string' is not assignable", "panles"] {
-        assert!(told.contains(mistake), "{mistake} is not in {told}");
+        assert!(printed.contains(mistake), "{mistake} is not in {printed}");
     }
 }
 

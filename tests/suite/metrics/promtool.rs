@@ -17,11 +17,11 @@ use crate::env::prometheus::promtool;
 
 fn run(folder: &Path, arguments: &[&str]) {
     let output = promtool(folder, arguments, "").unwrap();
-    let told = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     assert!(
         output.status.success(),
         "{}",
-        String::from_utf8_lossy(&told)
+        String::from_utf8_lossy(&printed)
     );
 }
 

@@ -109,10 +109,10 @@ async fn the_certificate_is_our_own_until_there_is_one_and_the_last_good_one_eve
         .await
         .unwrap();
     assert_eq!(serving.status(Some(&first)).await.unwrap(), 401);
-    let told = std::fs::read_to_string(serving.manager.process.log()).unwrap();
+    let log = std::fs::read_to_string(serving.manager.process.log()).unwrap();
     assert!(
-        told.contains("the previous one stays in use") && told.contains("tls.crt"),
-        "{told}"
+        log.contains("the previous one stays in use") && log.contains("tls.crt"),
+        "{log}"
     );
 
     let pair = second.server(&["127.0.0.1"]).unwrap();
@@ -127,10 +127,10 @@ async fn endless_and_huge_requests_are_cut() {
     serving.until_listening().await;
     let connect = async || TcpStream::connect(serving.address()).await.unwrap();
     let answer = async |stream: &mut TcpStream| {
-        let mut told = Vec::new();
-        let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut told)).await;
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
         assert!(read.is_ok(), "the connection stays open");
-        String::from_utf8_lossy(&told).into_owned()
+        String::from_utf8_lossy(&answer).into_owned()
     };
 
     // A client sends a head without an end, as fast as it is read.
@@ -182,7 +182,7 @@ async fn endless_and_huge_requests_are_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_can_not_be_asked_about_is_refused() {
+async fn a_client_whose_token_can_not_be_reviewed_is_refused() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let serving = serving(&["--insecure-diagnostics=false"]);
     serving.until_listening().await;
@@ -190,7 +190,7 @@ async fn who_can_not_be_asked_about_is_refused() {
         .danger_accept_invalid_certs(true)
         .build()
         .unwrap();
-    let ask = async |token: String| {
+    let status_for = async |token: String| {
         let url = format!("https://{}/metrics", serving.address());
         client
             .get(url)
@@ -202,8 +202,8 @@ async fn who_can_not_be_asked_about_is_refused() {
             .as_u16()
     };
     // Kubernetes does not answer here.
-    assert_eq!(ask("a-token".to_owned()).await, 503);
-    assert_eq!(ask("x".repeat(20_000)).await, 401);
+    assert_eq!(status_for("a-token".to_owned()).await, 503);
+    assert_eq!(status_for("x".repeat(20_000)).await, 401);
 }
 
 /// A manager that does not lead shows no members and no budgets, and promtool finds nothing to say.

@@ -60,7 +60,7 @@ fn every_command_helps_within_eighty_columns() {
 
 #[test]
 fn wrong_usage_is_two_and_trouble_is_one_both_on_standard_error() {
-    for (arguments, code, told) in [
+    for (arguments, code, expected) in [
         (&["status"][..], 2, "<CLUSTER>"),
         (&["status", "c", "-o", "xml"], 2, "json"),
         (&["watch", "c", "--until=closed"], 2, "open"),
@@ -77,7 +77,7 @@ fn wrong_usage_is_two_and_trouble_is_one_both_on_standard_error() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
         let error = text(&output.stderr);
-        assert!(error.contains(told), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
     }
 }
 
@@ -120,7 +120,7 @@ async fn viewer(stage: &IsolatedEnvironment) -> PathBuf {
 }
 
 /// `--direct` calls Octavia with the cluster's credentials, if the user may read them.
-fn ask_directly(stage: &IsolatedEnvironment, viewer: &Path) {
+fn direct_status_needs_the_secret(stage: &IsolatedEnvironment, viewer: &Path) {
     let status = ["status", "seen", "-n", "default", "--direct", "-o", "json"];
     let refused = run(&ours(), Some(viewer), &status);
     assert_eq!(refused.status.code(), Some(1));
@@ -186,7 +186,7 @@ async fn columns(client: &Client, plural: &str, version: &str, name: &str) -> Va
         .collect()
 }
 
-async fn columns_tell_the_same(stage: &IsolatedEnvironment) {
+async fn columns_agree(stage: &IsolatedEnvironment) {
     let admin = stage.kubernetes.admin().await.unwrap();
     for (version, ready) in [("v1beta1", "true"), ("v1beta2", "True")] {
         let of_cluster = json!({"Name": "seen", "Cluster": "seen", "Ready": ready, "Members": "1/1",
@@ -286,10 +286,10 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     assert!(lines.lines().last().unwrap().contains("Z  "), "{lines}");
     assert!(lines.contains("gate Open MembersActive"), "{lines}");
     stage.until_provisioned("OpenStackMachine", "seen-cp").await;
-    columns_tell_the_same(&stage).await;
+    columns_agree(&stage).await;
 
     let events: Api<Event> = Api::namespaced(stage.kubernetes.admin().await.unwrap(), "default");
-    let told = until("the gate's events", async || {
+    let reasons = until("the gate's events", async || {
         let all = events.list(&ListParams::default()).await.unwrap();
         let reasons: Vec<String> = all
             .into_iter()
@@ -303,11 +303,12 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     .await;
     // Each event about a member is reported once, however often the member is read.
     assert_eq!(
-        told.iter()
+        reasons
+            .iter()
             .filter(|reason| *reason == "MemberActive")
             .count(),
         1,
-        "{told:?}"
+        "{reasons:?}"
     );
 
     let (_, metrics) = get(&manager.metrics_url()).await.unwrap();
@@ -318,7 +319,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     let about = ("default/seen", "default/seen-cp");
     log::contains_only_changes(&log, about, reads.unwrap().parse().unwrap());
 
-    ask_directly(&stage, &viewer);
+    direct_status_needs_the_secret(&stage, &viewer);
 
     let unknown = look(&["status", "nothing"]);
     assert_eq!(unknown.status.code(), Some(1));

@@ -60,7 +60,7 @@ async fn nothing_secret_is_said_at_any_verbosity() {
             .create_cluster(&name, &format!("127.{}.0.0/24", 70 + round))
             .await;
         let clusters: Api<DynamicObject> = api(&admin, "default", "OpenStackCluster");
-        until("the wrong password is told of", async || {
+        until("the wrong password is reported", async || {
             let object = clusters.get(&name).await.unwrap();
             object.data["status"]["conditions"]
                 .to_string()

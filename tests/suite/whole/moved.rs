@@ -252,7 +252,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
     target_api.delete("Machine", "cp-1").await;
     let waits = |reason: &'static str| {
         move |machine: &Value| {
-            condition(machine, "Deleting").is_some_and(|(_, told, _)| told == reason)
+            condition(machine, "Deleting").is_some_and(|(_, found, _)| found == reason)
         }
     };
     target_api

@@ -132,7 +132,7 @@ fn ready(object: &Value) -> (&str, &str, &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
+async fn templates_credentials_and_pools_are_read_and_reported() {
     let stage = IsolatedEnvironment::start().await;
     let manager = stage
         .ready_manager("manager", &["--openstackmachinetemplate-concurrency=1"])
@@ -180,21 +180,21 @@ async fn machine_templates(stage: &IsolatedEnvironment) {
     let anonymous = machine_template("anonymous", "m1.small", None);
     apply(&admin, &[unknown, anonymous]).await.unwrap();
 
-    let told = until_object(stage, MACHINE_TEMPLATE, "unknown", "is ready", |object| {
+    let object = until_object(stage, MACHINE_TEMPLATE, "unknown", "is ready", |object| {
         ready(object).0 == "False"
     })
     .await;
-    let (_, reason, message) = ready(&told);
+    let (_, reason, message) = ready(&object);
     assert_eq!(reason, "DependencyNotFound");
     assert!(
         message.contains("spec.template.spec.flavor.filter: no flavor named \"m1.huge\" found"),
         "{message}"
     );
-    assert_eq!(verdict(&told), "InProgress");
+    assert_eq!(verdict(&object), "InProgress");
 
-    let told = until_seen(stage, MACHINE_TEMPLATE, "anonymous").await;
-    assert!(ready(&told).2.contains("spec.template.spec.identityRef"));
-    assert_eq!(told["status"].get("capacity"), None);
+    let object = until_seen(stage, MACHINE_TEMPLATE, "anonymous").await;
+    assert!(ready(&object).2.contains("spec.template.spec.identityRef"));
+    assert_eq!(object["status"].get("capacity"), None);
     // The flavors for "unknown"; the image beside them, unless the flavors were back first. The pause before the next
     // attempt is five seconds, more or less by a fifth.
     for service in [Service::Compute, Service::Image] {
@@ -212,19 +212,19 @@ async fn machine_templates(stage: &IsolatedEnvironment) {
 async fn shared_credentials(stage: &IsolatedEnvironment) {
     let admin = stage.kubernetes.admin().await.unwrap();
     apply(&admin, &[identity("late", "late")]).await.unwrap();
-    let told = until_object(stage, IDENTITY, "late", "is not missed", |object| {
+    let object = until_object(stage, IDENTITY, "late", "is not missed", |object| {
         ready(object).0 == "False"
     })
     .await;
     assert_eq!(
-        ready(&told),
+        ready(&object),
         (
             "False",
             "DependencyNotFound",
             "spec.secretRef: Secret default/late does not exist; a Secret with the key clouds.yaml is needed"
         )
     );
-    assert_eq!(verdict(&told), "InProgress");
+    assert_eq!(verdict(&object), "InProgress");
 
     let secret = |yaml: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "late", "namespace": "default"},
@@ -232,22 +232,22 @@ async fn shared_credentials(stage: &IsolatedEnvironment) {
     };
     let broken = "clouds:\n  demo:\n    auth: {password: hunter2, auth_url: [}\n";
     apply(&admin, &[secret(broken)]).await.unwrap();
-    let told = until_object(stage, IDENTITY, "late", "is not read", |object| {
+    let object = until_object(stage, IDENTITY, "late", "is not read", |object| {
         ready(object).1 == "OpenStackAuthenticationFailed"
     })
     .await;
-    assert!(!told.to_string().contains("hunter2"), "{told:#}");
+    assert!(!object.to_string().contains("hunter2"), "{object:#}");
 
     apply(&admin, &[secret(&stage.cloud.clouds_yaml())])
         .await
         .unwrap();
-    let told = until_object(stage, IDENTITY, "late", "is not ready", |object| {
+    let object = until_object(stage, IDENTITY, "late", "is not ready", |object| {
         ready(object).0 == "True"
     })
     .await;
-    assert_eq!(verdict(&told), "Current");
+    assert_eq!(verdict(&object), "Current");
     assert_eq!(
-        ready(&told).2,
+        ready(&object).2,
         "spec.namespaceSelector is not set: this identity is open to every namespace"
     );
 }
@@ -275,11 +275,11 @@ async fn an_identity_without_a_selector_is_closed_where_the_flag_says_so() {
         })
         .await;
     }
-    let told = until_seen(&stage, IDENTITY, "closed").await;
+    let object = until_seen(&stage, IDENTITY, "closed").await;
     assert!(
-        ready(&told)
+        ready(&object)
             .2
             .ends_with("no namespace may use this identity"),
-        "{told:#}"
+        "{object:#}"
     );
 }

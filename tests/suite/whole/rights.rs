@@ -146,7 +146,7 @@ const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
         "patch",
         "events.k8s.io",
         "events",
-        "an event that is told again",
+        "an event that is reported again",
     ),
     (
         "create",

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::pick::{self, Rotation};
+use super::member_choice::{self, Rotation};
 use crate::octavia::{AppliedListener, AppliedMember, AppliedPool};
 
 /// The number of further attempts after a connection to a member failed. This is HAProxy's default.
@@ -68,8 +68,8 @@ impl Common {
     fn next(&self, pool: &AppliedPool, refused: Option<&str>) -> (Option<AppliedMember>, bool) {
         let mut memories = self.memories.lock();
         let rotation = memories.entry(pool.id.clone()).or_default();
-        let alone = pick::usable(pool, rotation).len() < 2;
-        (pick::next(pool, rotation, refused), alone)
+        let alone = member_choice::usable(pool, rotation).len() < 2;
+        (member_choice::next(pool, rotation, refused), alone)
     }
 
     fn begin(&self, member: &str) -> CancellationToken {

@@ -86,10 +86,10 @@ impl HaProxy {
             return Ok(());
         }
         tokio::fs::write(self.folder.path().join("haproxy.cfg"), &config).await?;
-        let states = self.socket.ask("@1 show servers state").await?;
+        let states = self.socket.send_command("@1 show servers state").await?;
         tokio::fs::write(self.folder.path().join("servers-state"), states).await?;
         let reloads = self.socket.reloads().await?.unwrap_or_default();
-        self.socket.ask("reload").await?;
+        self.socket.send_command("reload").await?;
         self.until_reloaded(reloads + 1).await?;
         self.config = config;
         Ok(())
@@ -97,7 +97,7 @@ impl HaProxy {
 
     /// Ends the established connections to this member, or to all members, of the current worker.
     pub(crate) async fn cut(&self, member: Option<&str>) -> io::Result<()> {
-        let states = self.socket.ask("@1 show servers state").await?;
+        let states = self.socket.send_command("@1 show servers state").await?;
         // The columns are: number and name of the backend, number and name of the server.
         for line in states.lines().filter(|line| !line.starts_with('#')) {
             let mut words = line.split_whitespace().skip(1);
@@ -106,7 +106,7 @@ impl HaProxy {
             };
             if member.is_none_or(|member| member == server) {
                 let command = format!("@1 shutdown sessions server {backend}/{server}");
-                self.socket.ask(&command).await?;
+                self.socket.send_command(&command).await?;
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ impl Socket {
     async fn report_checks(self, checked: impl Fn(&str, bool)) {
         loop {
             // There is no answer while HAProxy starts and reloads.
-            let page = self.ask("@1 show stat").await.unwrap_or_default();
+            let page = self.send_command("@1 show stat").await.unwrap_or_default();
             for line in page.lines().filter(|line| !line.starts_with('#')) {
                 let columns: Vec<&str> = line.split(',').collect();
                 let (Some(member), Some(status)) = (columns.get(1), columns.get(STATUS)) else {
@@ -160,7 +160,7 @@ impl Socket {
 
     /// How often the configuration was loaded again; `None` while no worker runs it.
     async fn reloads(&self) -> io::Result<Option<u64>> {
-        let processes = self.ask("show proc").await?;
+        let processes = self.send_command("show proc").await?;
         let mut reloads = None;
         let mut is_current = false;
         let mut has_worker = false;
@@ -178,7 +178,7 @@ impl Socket {
     }
 
     /// The answer of the master's socket to a command.
-    async fn ask(&self, command: &str) -> io::Result<String> {
+    async fn send_command(&self, command: &str) -> io::Result<String> {
         let asked = async {
             let mut socket = UnixStream::connect(&self.0).await?;
             socket.write_all(format!("{command}\n").as_bytes()).await?;

@@ -7,7 +7,7 @@ mod check;
 mod checks;
 mod front;
 pub mod haproxy;
-mod pick;
+mod member_choice;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -107,13 +107,13 @@ pub(crate) async fn supervise(shared: Arc<Shared>, mut events: broadcast::Receiv
 
 /// Stores the state of a data path where the control endpoint reads it.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct DataPathState {
     listening: BTreeSet<SocketAddr>,
     failed: BTreeMap<SocketAddr, String>,
     common: Arc<Common>,
 }
 
-impl Shown {
+impl DataPathState {
     /// The state with the counts of this moment.
     pub(crate) fn now(&self) -> DataPath {
         DataPath {
@@ -154,12 +154,12 @@ async fn follow(shared: &Arc<Shared>, all: &mut HashMap<String, Running>, id: &s
         }
         _ => running.follow(shared, &pushed).await,
     };
-    let shown = Shown {
+    let state = DataPathState {
         listening,
         failed: running.failed.clone(),
         common: Arc::clone(&running.common),
     };
-    shared.show_data_path(id, Some(shown));
+    shared.show_data_path(id, Some(state));
     // HAProxy checks the members itself.
     if running.haproxy.is_none() {
         follow_checks(shared, running, id, &pushed);

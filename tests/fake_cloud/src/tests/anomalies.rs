@@ -25,35 +25,35 @@ fn running(cloud: &Pure, at: &Balancer) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn b_a_failing_batch_unlocks_group_by_group() {
-    let (mut cloud, at) = with("member-batch", "B", 0.9);
+fn a_failing_batch_unlocks_group_by_group() {
+    let (mut cloud, at) = with("member-batch", "split-revert", 0.9);
     let members = json!({ "members": [
         { "name": "m1", "address": "10.6.0.10", "protocol_port": 6443 },
         { "name": "m2", "address": "10.6.0.11", "protocol_port": 6443 },
     ] });
     cloud.lb("PUT", &format!("pools/{}/members", at.pool), members);
-    let sights = cloud.sights(&at, 5.0);
+    let history = cloud.status_history(&at, 5.0);
     assert!(
-        sights.contains(&"A A A m1:E m2:PC".to_owned()),
-        "{sights:?}"
+        history.contains(&"A A A m1:E m2:PC".to_owned()),
+        "{history:?}"
     );
-    assert_eq!(sights.last().map(String::as_str), Some("A A A m1:E m2:E"));
+    assert_eq!(history.last().map(String::as_str), Some("A A A m1:E m2:E"));
 }
 
 #[test]
-fn c_writing_error_is_lost() {
-    let (mut cloud, at) = with("member-create", "C", 0.0);
+fn the_write_of_error_is_lost() {
+    let (mut cloud, at) = with("member-create", "lost-error-write", 0.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(600.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:PC", "for ever");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:PC", "for ever");
 }
 
 #[test]
-fn d_the_database_is_away_during_the_revert() {
-    let (mut cloud, at) = with("member-create", "D", 2.0);
+fn the_database_is_away_during_the_revert() {
+    let (mut cloud, at) = with("member-create", "database-outage", 2.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(600.0);
-    assert_eq!(cloud.sight(&at), "A PU PU m1:A m2:PC");
+    assert_eq!(cloud.statuses(&at), "A PU PU m1:A m2:PC");
     let (status, _) = cloud.lb(
         "DELETE",
         &format!("loadbalancers/{}?cascade=true", at.lb),
@@ -63,8 +63,8 @@ fn d_the_database_is_away_during_the_revert() {
 }
 
 #[test]
-fn g_failover_makes_everything_active() {
-    let (mut cloud, at) = with("member-create", "C", 0.0);
+fn a_failover_makes_everything_active() {
+    let (mut cloud, at) = with("member-create", "lost-error-write", 0.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(5.0);
     let (status, _) = cloud.lb(
@@ -81,53 +81,53 @@ fn g_failover_makes_everything_active() {
     );
     assert_eq!(status, 202);
     assert_eq!(
-        cloud.sight(&at),
+        cloud.statuses(&at),
         "PU A A m1:A m2:PC",
         "children are not touched before the end"
     );
     cloud.pass(5.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:A");
 }
 
 #[test]
-fn k_parents_are_active_early() {
-    let (mut cloud, at) = with("member-create", "K", 0.0);
+fn parents_are_active_early() {
+    let (mut cloud, at) = with("member-create", "early-active", 0.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(0.8);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:PC");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:PC");
     cloud.pass(1.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:A");
 }
 
 #[test]
-fn l_listeners_stay_pending() {
-    let (mut cloud, at) = with("member-create", "L", 0.0);
+fn listeners_stay_pending() {
+    let (mut cloud, at) = with("member-create", "listeners-left-pending", 0.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(60.0);
-    assert_eq!(cloud.sight(&at), "A PU A m1:A m2:A");
+    assert_eq!(cloud.statuses(&at), "A PU A m1:A m2:A");
 }
 
 #[test]
-fn m_a_listener_without_its_certificate() {
-    let (mut cloud, at) = with("member-create", "M", 0.0);
+fn a_listener_without_its_certificate_is_in_error() {
+    let (mut cloud, at) = with("member-create", "certificate-error", 0.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(60.0);
-    assert_eq!(cloud.sight(&at), "A E A m1:A m2:A");
+    assert_eq!(cloud.statuses(&at), "A E A m1:A m2:A");
 }
 
 #[test]
-fn j_the_provider_forgets_the_member() {
-    let (mut cloud, at) = with("member-create", "J", 0.0);
+fn the_provider_forgets_the_member() {
+    let (mut cloud, at) = with("member-create", "partial-report", 0.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(60.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:PC");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:PC");
 }
 
 #[test]
-fn n_reads_lag_behind() {
-    let (mut cloud, at) = with("member-create", "N", 0.5);
+fn reads_lag_behind() {
+    let (mut cloud, at) = with("member-create", "stale-reads", 0.5);
     let member = cloud.member(&at, "m2", "10.6.0.11");
-    assert_eq!(cloud.sight(&at), "A A A m1:A", "the state before");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A", "the state before");
     let (status, _) = cloud.lb(
         "GET",
         &format!("pools/{}/members/{member}", at.pool),
@@ -135,14 +135,14 @@ fn n_reads_lag_behind() {
     );
     assert_eq!(status, 404);
     cloud.pass(0.6);
-    assert_eq!(cloud.sight(&at), "PU PU PU m1:A m2:PC");
+    assert_eq!(cloud.statuses(&at), "PU PU PU m1:A m2:PC");
 }
 
 #[test]
-fn i_pools_without_listener_stay_pending() {
+fn pools_without_a_listener_stay_pending() {
     let mut cloud = Pure::new();
     let (_, subnet) = cloud.network("10.6.0.0/24");
-    cloud.command(json!({ "operation": { "operation": "load-balancer-create", "anomaly": "I" } }));
+    cloud.command(json!({ "operation": { "operation": "load-balancer-create", "anomaly": "unattached-pools-pending" } }));
     let body = json!({ "loadbalancer": { "name": "lb", "vip_subnet_id": subnet,
         "pools": [{ "name": "po", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN" }] } });
     let (_, made) = cloud.lb("POST", "loadbalancers", body);
@@ -161,7 +161,7 @@ fn a_killed_worker_leaves_everything_pending_until_it_is_resumed() {
     let (mut cloud, at) = with("member-create", "worker-killed", 0.0);
     let member = cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(3600.0);
-    assert_eq!(cloud.sight(&at), "PU PU PU m1:A m2:PC");
+    assert_eq!(cloud.statuses(&at), "PU PU PU m1:A m2:PC");
     let (status, _) = cloud.lb(
         "DELETE",
         &format!("pools/{}/members/{member}", at.pool),
@@ -173,7 +173,7 @@ fn a_killed_worker_leaves_everything_pending_until_it_is_resumed() {
         json!({ "resumed": 1 })
     );
     cloud.pass(2.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:A");
 }
 
 #[test]
@@ -181,9 +181,9 @@ fn with_a_jobboard_another_worker_continues_by_itself() {
     let (mut cloud, at) = with("member-create", "worker-killed", 30.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(29.0);
-    assert_eq!(cloud.sight(&at), "PU PU PU m1:A m2:PC");
+    assert_eq!(cloud.statuses(&at), "PU PU PU m1:A m2:PC");
     cloud.pass(3.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:A");
 }
 
 #[test]
@@ -191,16 +191,16 @@ fn a_change_is_resumed_minutes_after_its_load_balancer_turned_active() {
     let (mut cloud, at) = with("member-create", "resumed-later", 300.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(2.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:PC");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:PC");
     cloud.pass(290.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:PC");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:PC");
     assert_eq!(
         running(&cloud, &at).len(),
         1,
         "nothing was pushed to the amphora yet"
     );
     cloud.pass(20.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:A");
     assert_eq!(running(&cloud, &at).len(), 2);
 }
 
@@ -215,10 +215,10 @@ fn a_resumed_change_releases_the_lock_of_whatever_runs_then() {
     let path = format!("pools/{}/members/{member}", at.pool);
     assert_eq!(cloud.lb("DELETE", &path, Value::Null).0, 204);
     cloud.pass(4.0);
-    assert_eq!(cloud.sight(&at), "PU PU PU m1:A m2:PD");
+    assert_eq!(cloud.statuses(&at), "PU PU PU m1:A m2:PD");
     cloud.pass(5.0);
     assert_eq!(
-        cloud.sight(&at),
+        cloud.statuses(&at),
         "A A A m1:A m2:A",
         "two flows on one member: why a resumable one must be left alone"
     );
@@ -233,11 +233,11 @@ fn a_member_ends_in_error_however_often_it_is_created() {
     );
     for _ in 0..3 {
         let member = cloud.settled(&at, "m1", "10.6.0.10");
-        assert_eq!(cloud.sight(&at), "A A A m1:E");
+        assert_eq!(cloud.statuses(&at), "A A A m1:E");
         let path = format!("pools/{}/members/{member}", at.pool);
         cloud.lb("DELETE", &path, Value::Null);
         cloud.pass(2.0);
-        assert_eq!(cloud.sight(&at), "A A A");
+        assert_eq!(cloud.statuses(&at), "A A A");
     }
 }
 
@@ -262,7 +262,7 @@ fn a_weight_and_an_admin_state_are_shown_and_never_reach_the_data_path() {
             (&json!(0), &json!(false)),
             "{provider}"
         );
-        assert_eq!(cloud.sight(&at), "A A A m1:A", "{provider}");
+        assert_eq!(cloud.statuses(&at), "A A A m1:A", "{provider}");
         assert_eq!(running(&cloud, &at), [(member, 1)], "{provider}");
     }
 }
@@ -282,13 +282,13 @@ fn a_held_member_stays_as_held_below_active_until_released() {
     ] {
         cloud.settled(&at, name, address);
     }
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:PC m3:E");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:PC m3:E");
     cloud.pass(20.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:A m3:E");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:A m3:E");
     cloud.command(json!({ "release": "m3" }));
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:A m3:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:A m3:A");
     cloud.command(json!({ "hold": { "member": "m1", "status": "PENDING_UPDATE", "now": true } }));
-    assert_eq!(cloud.sight(&at), "A A A m1:PU m2:A m3:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:PU m2:A m3:A");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn rules_skip_and_count() {
     ] {
         cloud.settled(&at, name, address);
     }
-    assert_eq!(cloud.sight(&at), "A A A m1:A m2:E m3:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A m2:E m3:A");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn the_data_path_keeps_the_old_configuration_when_a_push_fails() {
     );
     cloud.lb("DELETE", &path, Value::Null);
     cloud.pass(2.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:E");
+    assert_eq!(cloud.statuses(&at), "A A A m1:E");
     let second = cloud.settled(&at, "m2", "10.6.0.11");
     assert_eq!(
         running(&cloud, &at),
@@ -338,7 +338,7 @@ fn the_data_path_keeps_the_old_configuration_when_a_push_fails() {
     );
     cloud.command(json!({ "operation": { "operation": "member-create", "anomaly": "not-applied", "count": 1 } }));
     cloud.settled(&at, "m3", "10.6.0.12");
-    assert_eq!(cloud.sight(&at), "A A A m1:E m2:A m3:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:E m2:A m3:A");
     assert_eq!(running(&cloud, &at).len(), 2, "ACTIVE, not applied");
     cloud.command(json!({ "operation": { "operation": "member-batch", "anomaly": "old-values-pushed", "count": 1 } }));
     let drained =

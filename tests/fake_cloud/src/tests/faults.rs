@@ -39,7 +39,7 @@ fn scripts_are_json_or_yaml_by_line_or_whole() {
 }
 
 #[tokio::test]
-async fn a_call_gets_a_status_headers_and_a_body_for_as_often_as_asked() {
+async fn a_call_gets_a_status_headers_and_a_body_for_as_often_as_configured() {
     let (cloud, client) = cloud(Options::default()).await;
     let fault = json!({ "fault": { "match": { "service": "network", "method": "GET", "label": "network_list" }, "skip": 1, "count": 1,
         "status": 503, "headers": { "Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT" }, "body": "<html>busy</html>" } });
@@ -186,7 +186,7 @@ async fn the_status_tree_is_denied_or_absent_and_other_calls_are_unchanged() {
 
 /// `delay` answers late with the state at the end, `delay_after` answers late with the state at which the call arrived.
 #[tokio::test]
-async fn one_service_is_slow_and_its_answers_are_as_old_as_asked() {
+async fn one_service_is_slow_and_its_answers_are_as_old_as_configured() {
     let (cloud, client) = cloud(Options::default()).await;
     for (field, sees_it) in [("delay", true), ("delay_after", false)] {
         cloud.control().run(json!({ "clear": "faults" })).unwrap();

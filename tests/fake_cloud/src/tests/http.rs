@@ -218,7 +218,7 @@ async fn an_application_credential_signs_in_until_it_is_deleted() {
 #[tokio::test]
 async fn nova_speaks_microversions() {
     let (_cloud, client) = cloud(Options::default()).await;
-    let ask = |version: &'static str| {
+    let flavors_in = |version: &'static str| {
         let request = client
             .http
             .get(format!("{}/compute/v2.1/flavors/detail", client.base));
@@ -227,10 +227,16 @@ async fn nova_speaks_microversions() {
             .header("OpenStack-API-Version", version)
             .send()
     };
-    let reply = ask("compute 2.61").await.unwrap();
+    let reply = flavors_in("compute 2.61").await.unwrap();
     assert_eq!(reply.headers()["openstack-api-version"], "compute 2.61");
-    assert_eq!(ask("compute 9.9").await.unwrap().status().as_u16(), 406);
-    assert_eq!(ask("compute bad").await.unwrap().status().as_u16(), 400);
+    assert_eq!(
+        flavors_in("compute 9.9").await.unwrap().status().as_u16(),
+        406
+    );
+    assert_eq!(
+        flavors_in("compute bad").await.unwrap().status().as_u16(),
+        400
+    );
 }
 
 #[tokio::test]

@@ -176,7 +176,7 @@ impl Pure {
     }
 
     /// Statuses of load balancer, listener, pool, then members by name: `A A A m1:A m2:PC`.
-    fn sight(&mut self, at: &Balancer) -> String {
+    fn statuses(&mut self, at: &Balancer) -> String {
         let tree = self.get(&format!(
             "/load-balancer/v2/lbaas/loadbalancers/{}/status",
             at.lb
@@ -203,14 +203,14 @@ impl Pure {
     }
 
     /// The statuses during the next `seconds`, after every transaction, without repetitions.
-    fn sights(&mut self, at: &Balancer, seconds: f64) -> Vec<String> {
+    fn status_history(&mut self, at: &Balancer, seconds: f64) -> Vec<String> {
         let end = self.elapsed + Duration::from_secs_f64(seconds);
-        let mut seen = vec![self.sight(at)];
+        let mut seen = vec![self.statuses(at)];
         while self.elapsed < end {
             self.pass(0.005);
-            let sight = self.sight(at);
-            if seen.last() != Some(&sight) {
-                seen.push(sight);
+            let statuses = self.statuses(at);
+            if seen.last() != Some(&statuses) {
+                seen.push(statuses);
             }
         }
         seen

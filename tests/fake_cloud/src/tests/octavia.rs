@@ -10,7 +10,7 @@ fn a_member_turns_active_before_pool_load_balancer_and_listeners() {
     let at = cloud.balancer("amphora");
     let member = cloud.member(&at, "m1", "10.6.0.10");
     assert_eq!(
-        cloud.sights(&at, 2.0),
+        cloud.status_history(&at, 2.0),
         [
             "PU PU PU m1:PC",
             "PU PU PU m1:A",
@@ -26,7 +26,7 @@ fn a_member_turns_active_before_pool_load_balancer_and_listeners() {
     );
     assert_eq!(status, 204);
     assert_eq!(
-        cloud.sights(&at, 2.0),
+        cloud.status_history(&at, 2.0),
         ["PU PU PU m1:PD", "PU PU PU", "PU PU A", "A PU A", "A A A"]
     );
 }
@@ -38,7 +38,7 @@ fn a_failing_member_ends_in_error_below_an_active_load_balancer() {
     cloud.command(json!({ "operation": { "operation": "member-create", "name": "m1", "fail": true, "count": 1 } }));
     cloud.member(&at, "m1", "10.6.0.10");
     assert_eq!(
-        cloud.sights(&at, 2.0),
+        cloud.status_history(&at, 2.0),
         [
             "PU PU PU m1:PC",
             "PU E PU m1:PC",
@@ -51,7 +51,7 @@ fn a_failing_member_ends_in_error_below_an_active_load_balancer() {
     );
     // A member in ERROR locks no other object.
     cloud.settled(&at, "m2", "10.6.0.11");
-    assert_eq!(cloud.sight(&at), "A A A m1:E m2:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:E m2:A");
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn a_batch_removes_first_and_whitewashes_when_additive() {
     );
     assert_eq!((status, body), (202, Value::Null));
     assert_eq!(
-        cloud.sight(&at),
+        cloud.statuses(&at),
         "PU PU PU m1:E m2:A m3:PC",
         "untouched rows stay as they are"
     );
     cloud.pass(2.0);
     assert_eq!(
-        cloud.sight(&at),
+        cloud.statuses(&at),
         "A A A m1:A m2:A m3:A",
         "and are ACTIVE afterwards, whatever they were"
     );
@@ -90,22 +90,26 @@ fn a_batch_removes_first_and_whitewashes_when_additive() {
     );
     cloud.pass(2.0);
     assert_eq!(
-        cloud.sight(&at),
+        cloud.statuses(&at),
         "A A A m1:E m2:E m3:E",
         "a failed additive batch puts every member in ERROR"
     );
     cloud.lb("PUT", &path, members);
-    assert_eq!(cloud.sight(&at), "PU PU PU m1:PD m2:PD m3:PU");
+    assert_eq!(cloud.statuses(&at), "PU PU PU m1:PD m2:PD m3:PU");
     cloud.pass(0.5);
-    assert_eq!(cloud.sight(&at), "PU PU PU m3:PU", "removed rows go first");
+    assert_eq!(
+        cloud.statuses(&at),
+        "PU PU PU m3:PU",
+        "removed rows go first"
+    );
     cloud.pass(1.5);
-    assert_eq!(cloud.sight(&at), "A A A m3:A");
+    assert_eq!(cloud.statuses(&at), "A A A m3:A");
     let (status, _) = cloud.lb("PUT", &path, json!({ "members": [] }));
     assert_eq!(status, 202);
     cloud.pass(2.0);
-    assert_eq!(cloud.sight(&at), "A A A", "an empty list deletes all");
+    assert_eq!(cloud.statuses(&at), "A A A", "an empty list deletes all");
     cloud.lb("PUT", &path, json!({ "members": [] }));
-    assert_eq!(cloud.sight(&at), "A A A", "nothing to do locks nothing");
+    assert_eq!(cloud.statuses(&at), "A A A", "nothing to do locks nothing");
 }
 
 #[test]
@@ -196,7 +200,7 @@ fn a_pool_that_is_stuck_is_repaired_by_its_own_put() {
     let (status, _) = cloud.lb("PUT", &format!("pools/{}", at.pool), json!({ "pool": {} }));
     assert_eq!(status, 200);
     cloud.pass(2.0);
-    assert_eq!(cloud.sight(&at), "A A A m1:A");
+    assert_eq!(cloud.statuses(&at), "A A A m1:A");
 }
 
 #[test]
@@ -224,9 +228,9 @@ fn a_graph_is_made_whole_or_left_behind() {
         listener: String::new(),
         pool: String::new(),
     };
-    assert_eq!(cloud.sight(&good), "PC PC PC m1:PC");
+    assert_eq!(cloud.statuses(&good), "PC PC PC m1:PC");
     cloud.pass(9.0);
-    assert_eq!(cloud.sight(&good), "A A A m1:A");
+    assert_eq!(cloud.statuses(&good), "A A A m1:A");
     cloud.command(json!({ "operation": { "operation": "load-balancer-create", "fail": true } }));
     let (_, made) = cloud.lb("POST", "loadbalancers", graph("bad"));
     let bad = super::Balancer {
@@ -235,7 +239,7 @@ fn a_graph_is_made_whole_or_left_behind() {
         pool: String::new(),
     };
     cloud.pass(9.0);
-    assert_eq!(cloud.sight(&bad), "E E PC m1:PC");
+    assert_eq!(cloud.statuses(&bad), "E E PC m1:PC");
     let (status, _) = cloud.lb(
         "DELETE",
         &format!("loadbalancers/{}?cascade=true", bad.lb),
@@ -341,12 +345,12 @@ fn ovn_unlocks_in_the_middle_of_a_batch_and_refuses_what_it_lacks() {
         { "name": "m3", "address": "10.6.0.12", "protocol_port": 6443 },
     ] });
     cloud.lb("PUT", &format!("pools/{}/members", at.pool), members);
-    let sights = cloud.sights(&at, 2.0);
+    let history = cloud.status_history(&at, 2.0);
     assert!(
-        sights.contains(&"A A A m1:A m2:A m3:A".to_owned()),
-        "ACTIVE though the removal is still to come: {sights:?}"
+        history.contains(&"A A A m1:A m2:A m3:A".to_owned()),
+        "ACTIVE though the removal is still to come: {history:?}"
     );
-    assert_eq!(sights.last().map(String::as_str), Some("A A A m1:A m3:A"));
+    assert_eq!(history.last().map(String::as_str), Some("A A A m1:A m3:A"));
     let monitor = json!({ "healthmonitor": { "pool_id": at.pool, "type": "HTTPS", "delay": 5, "timeout": 3, "max_retries": 3 } });
     let (status, body) = cloud.lb("POST", "healthmonitors", monitor);
     assert_eq!(status, 501, "{body}");
@@ -359,14 +363,14 @@ fn ovn_unlocks_in_the_middle_of_a_batch_and_refuses_what_it_lacks() {
     cloud.command(json!({ "operation": { "operation": "member-create", "fail": true } }));
     cloud.settled(&at, "m4", "10.6.0.13");
     assert_eq!(
-        cloud.sight(&at),
+        cloud.statuses(&at),
         "A A A m1:A m3:A m4:A",
         "a failed creation reads ACTIVE"
     );
 }
 
 #[test]
-fn a_member_is_born_offline_or_unmonitored_and_heartbeats_tell_the_rest() {
+fn a_member_has_its_operating_status_from_heartbeats_once_a_monitor_exists() {
     let mut cloud = Pure::new();
     let at = cloud.balancer("amphora");
     let path = format!("/load-balancer/v2/lbaas/pools/{}/members", at.pool);

@@ -37,7 +37,7 @@ async fn backend(address: &str, name: &'static str) -> JoinHandle<()> {
 }
 
 /// The name of the backend that answers; `None` when the connection ends without an answer.
-async fn ask(address: SocketAddr) -> Option<String> {
+async fn answering_backend(address: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let mut name = [0_u8; 1];
     let read = tokio::time::timeout(Duration::from_secs(6), stream.read_exact(&mut name)).await;
@@ -48,7 +48,11 @@ async fn ask(address: SocketAddr) -> Option<String> {
 async fn answers(address: SocketAddr, count: usize) -> String {
     let mut all = Vec::new();
     for _ in 0..count {
-        all.push(ask(address).await.unwrap_or_else(|| "-".into()));
+        all.push(
+            answering_backend(address)
+                .await
+                .unwrap_or_else(|| "-".into()),
+        );
     }
     all.sort();
     all.concat()
@@ -259,7 +263,7 @@ async fn a_floating_ip_listens_too_and_monitors_really_check() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(ask(floating).await.as_deref(), Some("a"));
+    assert_eq!(answering_backend(floating).await.as_deref(), Some("a"));
     let monitor = json!({ "name": "hm", "pool_id": at.pool, "type": "TCP", "delay": 1, "timeout": 1, "max_retries": 1, "max_retries_down": 1 });
     client
         .make(
@@ -287,10 +291,10 @@ async fn a_floating_ip_listens_too_and_monitors_really_check() {
             "ERROR",
         )
         .await;
-    assert_eq!(ask(at.vip).await, None, "no backend is up");
+    assert_eq!(answering_backend(at.vip).await, None, "no backend is up");
     let _b = at.backend("b", 202).await;
     client
         .until_shown(&path, "/members/0/operating_status", "ONLINE")
         .await;
-    assert_eq!(ask(at.vip).await.as_deref(), Some("b"));
+    assert_eq!(answering_backend(at.vip).await.as_deref(), Some("b"));
 }

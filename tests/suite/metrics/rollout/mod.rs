@@ -167,11 +167,11 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
 /// health checks of the new ones fail until another alert fires. Returns the time at which that was done.
 async fn roll(stage: &MonitoredClusters, cloud: &FakeCloud, begun: f64) -> f64 {
     stage.machine("demo", "green", 1).await;
-    let told = [
+    let alerts = [
         ("CapoLBMemberStuck", "demo demo-cp-1 6443"),
         ("CapoRolloutGateHeld", "demo demo-cp-1 admission"),
     ];
-    until_fired(stage, begun, &named(&told)).await;
+    until_fired(stage, begun, &named(&alerts)).await;
     cloud
         .control()
         .run(json!({"release": "demo-cp-1"}))
@@ -232,7 +232,7 @@ async fn until_fired(
             .as_array()
             .unwrap()
             .iter()
-            .map(|series| told(&series["metric"]))
+            .map(|series| name_and_object(&series["metric"]))
             .collect();
         if wanted.is_subset(&fired) {
             Ok(fired)
@@ -243,7 +243,7 @@ async fn until_fired(
     seen.await.unwrap_or_else(|fired| fired)
 }
 
-fn told(labels: &Value) -> (String, String) {
+fn name_and_object(labels: &Value) -> (String, String) {
     let about = [
         "cluster_name",
         "machine",

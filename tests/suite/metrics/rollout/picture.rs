@@ -123,13 +123,13 @@ pub(super) async fn draw(prometheus: &Prometheus, range: (f64, f64)) -> String {
         let what = labels["gate"]
             .as_str()
             .map_or_else(String::new, |gate| format!(" {gate}"));
-        let told = format!(
+        let label = format!(
             "{} {}{what}",
             labels["alertname"].as_str().unwrap(),
             labels["machine"].as_str().unwrap()
         );
         picture.row("firing", stretches(series), |_| {
-            (told.clone(), "red".to_owned())
+            (label.clone(), "red".to_owned())
         });
     }
     picture.finished()

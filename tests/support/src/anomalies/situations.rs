@@ -89,12 +89,12 @@ async fn the_operator_lets_it_go(name: &'static str) {
     // With the override the operator accepts that no machine serves for a while.
     scenario.watch.excused.store(true, Ordering::SeqCst);
     let until = Timestamp::now().checked_add(10.minutes()).unwrap();
-    let word = json!({GATE: format!("bypass until={until} reason=both are broken")});
+    let annotations = json!({GATE: format!("bypass until={until} reason=both are broken")});
     scenario
         .patch(
             "OpenStackMachine",
             "cp-0",
-            json!({"metadata": {"annotations": word}}),
+            json!({"metadata": {"annotations": annotations}}),
         )
         .await;
     scenario.until_gone(0).await;

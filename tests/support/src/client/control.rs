@@ -38,7 +38,12 @@ impl Control {
         timeline: &Timeline,
     ) -> Self {
         let stop = CancellationToken::new();
-        let work = tokio::spawn(ask(target.clone(), servers, timeline.clone(), stop.clone()));
+        let work = tokio::spawn(send_requests(
+            target.clone(),
+            servers,
+            timeline.clone(),
+            stop.clone(),
+        ));
         Self {
             stop,
             work: Some(work),
@@ -54,7 +59,7 @@ impl Control {
     }
 }
 
-async fn ask(
+async fn send_requests(
     target: Target,
     servers: impl Fn() -> Vec<SocketAddr>,
     timeline: Timeline,

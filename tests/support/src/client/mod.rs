@@ -140,12 +140,12 @@ impl Target {
     }
 
     /// Sends one request and reads the whole answer, which must be 200 or 201 and JSON.
-    async fn ask(
+    async fn request_json(
         &self,
         request: http::request::Builder,
         body: String,
     ) -> Result<serde_json::Value, Failure> {
-        let asked = async {
+        let answer = async {
             let answer = self.send(request, body).await?;
             let status = answer.status().as_u16();
             let body = answer
@@ -159,7 +159,7 @@ impl Target {
             }
             serde_json::from_slice(&body).map_err(|error| Failure::Foreign(error.to_string()))
         };
-        tokio::time::timeout(self.limit, asked)
+        tokio::time::timeout(self.limit, answer)
             .await
             .map_err(|_| Failure::TimedOut(self.limit))?
     }
@@ -167,7 +167,7 @@ impl Target {
     /// Reads the object once and checks that it is the right one.
     pub async fn read(&self) -> Result<serde_json::Value, Failure> {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{OBJECT}");
-        let object = self.ask(Request::get(path), String::new()).await?;
+        let object = self.request_json(Request::get(path), String::new()).await?;
         if object["metadata"]["name"] == OBJECT {
             Ok(object)
         } else {

@@ -50,7 +50,7 @@ impl Requests {
     pub fn start(target: Target, timeline: &Timeline) -> Self {
         let counts = Arc::new(Counts::default());
         let stop = CancellationToken::new();
-        let work = tokio::spawn(ask(
+        let work = tokio::spawn(send_requests(
             target,
             timeline.clone(),
             Arc::clone(&counts),
@@ -83,7 +83,12 @@ impl Requests {
     }
 }
 
-async fn ask(target: Target, timeline: Timeline, counts: Arc<Counts>, stop: CancellationToken) {
+async fn send_requests(
+    target: Target,
+    timeline: Timeline,
+    counts: Arc<Counts>,
+    stop: CancellationToken,
+) {
     let begun = Instant::now();
     let mut pace = interval(PACE);
     // On a busy machine the client sends fewer requests, and never sends several at once to catch up.
@@ -156,7 +161,7 @@ mod tests {
     use crate::client::server::{Behaviour, Server};
 
     /// The results of requests while the server behaves in this way.
-    async fn asked_of(behaviour: Behaviour) -> Vec<String> {
+    async fn results_of(behaviour: Behaviour) -> Vec<String> {
         let server = Server::start().await;
         let timeline = Timeline::start();
         let requests = Requests::start(server.target(), &timeline);
@@ -190,24 +195,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_serves_fails_no_request() {
-        assert_eq!(asked_of(Behaviour::Serves).await, Vec::<String>::new());
+        assert_eq!(results_of(Behaviour::Serves).await, Vec::<String>::new());
     }
 
     #[tokio::test]
     async fn a_reset_before_the_session_is_seen() {
-        let failures = asked_of(Behaviour::Resets).await;
+        let failures = results_of(Behaviour::Resets).await;
         assert!(failures[0].starts_with("TLS: "), "{failures:?}");
     }
 
     #[tokio::test]
     async fn a_connection_closed_without_an_answer_is_seen() {
-        let failures = asked_of(Behaviour::Closes).await;
+        let failures = results_of(Behaviour::Closes).await;
         assert!(failures[0].starts_with("no answer: "), "{failures:?}");
     }
 
     #[tokio::test]
     async fn half_an_answer_is_seen() {
-        let failures = asked_of(Behaviour::Truncates).await;
+        let failures = results_of(Behaviour::Truncates).await;
         assert!(
             failures[0].starts_with("the answer broke off: "),
             "{failures:?}"
@@ -216,17 +221,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_status_of_500_is_seen() {
-        assert_eq!(asked_of(Behaviour::Answers(500)).await, ["status 500"]);
+        assert_eq!(results_of(Behaviour::Answers(500)).await, ["status 500"]);
     }
 
     #[tokio::test]
     async fn a_read_that_is_not_authorised_has_failed() {
-        assert_eq!(asked_of(Behaviour::Answers(403)).await, ["status 403"]);
+        assert_eq!(results_of(Behaviour::Answers(403)).await, ["status 403"]);
     }
 
     #[tokio::test]
-    async fn an_object_that_was_not_asked_for_is_seen() {
-        let failures = asked_of(Behaviour::AnswersForeign).await;
+    async fn an_object_that_was_not_requested_is_seen() {
+        let failures = results_of(Behaviour::AnswersForeign).await;
         assert!(
             failures[0].starts_with("not what was asked for: "),
             "{failures:?}"
@@ -235,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_never_answers_is_seen() {
-        assert_eq!(asked_of(Behaviour::Hangs).await, ["nothing within 5 s"]);
+        assert_eq!(results_of(Behaviour::Hangs).await, ["nothing within 5 s"]);
     }
 
     #[tokio::test]

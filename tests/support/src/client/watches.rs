@@ -49,14 +49,14 @@ impl Watches {
         let mut seen = Vec::new();
         let mut work = JoinSet::new();
         for _ in 0..count {
-            let place = Place::of(&target.read().await?);
-            let answer = open(target, &place).await?;
-            let (sender, receiver) = watch::channel(place.sequence);
+            let position = WatchPosition::of(&target.read().await?);
+            let answer = open(target, &position).await?;
+            let (sender, receiver) = watch::channel(position.sequence);
             seen.push(receiver);
             let watching = Watching {
                 target: target.clone(),
                 timeline: timeline.clone(),
-                place,
+                position,
                 sender,
             };
             let stop = stop.clone();
@@ -91,12 +91,12 @@ impl Watches {
 
 /// The position of a watch: its last event.
 #[derive(Debug, Clone)]
-struct Place {
+struct WatchPosition {
     resource_version: String,
     sequence: u64,
 }
 
-impl Place {
+impl WatchPosition {
     fn of(object: &Value) -> Self {
         Self {
             resource_version: object["metadata"]["resourceVersion"]
@@ -111,11 +111,11 @@ impl Place {
     }
 }
 
-async fn open(target: &Target, place: &Place) -> Result<Incoming, Failure> {
+async fn open(target: &Target, position: &WatchPosition) -> Result<Incoming, Failure> {
     let path = format!(
         "/api/v1/namespaces/{NAMESPACE}/configmaps?watch=true&allowWatchBookmarks=true\
          &fieldSelector=metadata.name%3D{OBJECT}&resourceVersion={}",
-        place.resource_version
+        position.resource_version
     );
     let limit = target.limit;
     let answer = tokio::time::timeout(limit, target.send(Request::get(path), String::new()))
@@ -138,7 +138,7 @@ enum End {
 struct Watching {
     target: Target,
     timeline: Timeline,
-    place: Place,
+    position: WatchPosition,
     sender: watch::Sender<u64>,
 }
 
@@ -151,11 +151,11 @@ impl Watching {
                 End::Refused(why) => {
                     self.timeline.note(What::WatchFailed(why));
                     tokio::time::sleep(PAUSE).await;
-                    self.begin_anew().await;
+                    self.restart_from_present_state().await;
                 }
             }
             stream = loop {
-                match open(&self.target, &self.place).await {
+                match open(&self.target, &self.position).await {
                     Ok(stream) => break stream,
                     Err(failure) => {
                         let text = format!("it could not go on: {failure}");
@@ -168,10 +168,10 @@ impl Watching {
     }
 
     /// After a refusal only the present state is available.
-    async fn begin_anew(&mut self) {
+    async fn restart_from_present_state(&mut self) {
         if let Ok(object) = self.target.read().await {
-            self.place = Place::of(&object);
-            self.sender.send_replace(self.place.sequence);
+            self.position = WatchPosition::of(&object);
+            self.sender.send_replace(self.position.sequence);
         }
     }
 
@@ -217,17 +217,19 @@ impl Watching {
                 let version = object["metadata"]["resourceVersion"].as_str();
                 version
                     .unwrap_or_default()
-                    .clone_into(&mut self.place.resource_version);
+                    .clone_into(&mut self.position.resource_version);
             }
             _ => {
-                let next = Place::of(object);
-                if next.sequence != self.place.sequence + 1 {
-                    let text =
-                        format!("after event {} came {}", self.place.sequence, next.sequence);
+                let next = WatchPosition::of(object);
+                if next.sequence != self.position.sequence + 1 {
+                    let text = format!(
+                        "after event {} came {}",
+                        self.position.sequence, next.sequence
+                    );
                     self.timeline.note(What::WatchFailed(text));
                 }
                 self.sender.send_replace(next.sequence);
-                self.place = next;
+                self.position = next;
             }
         }
         None
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_that_is_not_known_any_more_has_failed() {
+    async fn a_position_that_is_not_known_any_more_has_failed() {
         let (_, notes) = watched(async |server| {
             server.forget_history();
             server.cut_watches();

@@ -81,7 +81,11 @@ async fn create(
     for _ in 0..50 {
         for address in servers() {
             let request = Request::post(&path).header("content-type", "application/json");
-            match target.at(address).ask(request, object.to_string()).await {
+            match target
+                .at(address)
+                .request_json(request, object.to_string())
+                .await
+            {
                 Ok(_) | Err(Failure::Status(409)) => return Ok(()),
                 Err(failure) => last = failure,
             }
@@ -102,7 +106,7 @@ async fn write(
         let request = Request::patch(&path).header("content-type", "application/merge-patch+json");
         if target
             .at(address)
-            .ask(request, change.clone())
+            .request_json(request, change.clone())
             .await
             .is_ok()
         {

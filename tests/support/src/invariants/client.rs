@@ -33,7 +33,7 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
             if gap > GAP {
                 let how = format!("no request for {:.1} s", gap.as_secs_f64());
                 found.push(Violation {
-                    rule: Rule::Asked,
+                    rule: Rule::RequestsSent,
                     at,
                     how,
                 });
@@ -43,7 +43,7 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
     }
     if asked.is_none() {
         found.push(Violation {
-            rule: Rule::Asked,
+            rule: Rule::RequestsSent,
             at: Duration::ZERO,
             how: "there was no request at all".to_owned(),
         });

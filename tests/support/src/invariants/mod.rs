@@ -104,7 +104,7 @@ pub enum Rule {
     /// Watches continue where they were cut, without a gap.
     Watches,
     /// The client sent requests all the time.
-    Asked,
+    RequestsSent,
 }
 
 impl fmt::Display for Rule {
@@ -124,7 +124,7 @@ impl fmt::Display for Rule {
             Self::Requests => "requests",
             Self::Prompt => "prompt",
             Self::Watches => "watches",
-            Self::Asked => "asked all the while",
+            Self::RequestsSent => "requests are sent all the time",
         })
     }
 }

@@ -6,7 +6,7 @@ use super::{Promises, Rule, Violation, World};
 use crate::timeline::{Call, Entry, Machine, Member, MemberKey, What};
 
 pub(super) fn check(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
-    let mut judge = Judge {
+    let mut checker = Checker {
         promises,
         world: World::default(),
         leaving: BTreeSet::new(),
@@ -14,19 +14,19 @@ pub(super) fn check(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     };
     for entry in entries {
         match &entry.what {
-            What::Machine(now) => judge.machine(entry.at, now),
+            What::Machine(now) => checker.machine(entry.at, now),
             What::Gone("Machine", name) => {
-                judge.leaving.remove(name);
+                checker.leaving.remove(name);
             }
-            What::Call(call) => judge.call(entry.at, call),
+            What::Call(call) => checker.call(entry.at, call),
             _ => {}
         }
-        judge.world.learn(&entry.what);
+        checker.world.learn(&entry.what);
     }
-    judge.found
+    checker.found
 }
 
-struct Judge<'a> {
+struct Checker<'a> {
     promises: &'a Promises,
     world: World,
     /// Machines whose members are being taken out and whose hooks are still set.
@@ -34,7 +34,7 @@ struct Judge<'a> {
     found: Vec<Violation>,
 }
 
-impl Judge<'_> {
+impl Checker<'_> {
     fn broken(&mut self, rule: Rule, at: Duration, how: String) {
         self.found.push(Violation { rule, at, how });
     }

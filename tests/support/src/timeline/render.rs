@@ -25,7 +25,7 @@ pub fn render_between(entries: &[Entry], from: Duration, until: Duration) -> Str
     page.line("time", "requests", "subject", "what");
     for entry in entries.iter().take_while(|entry| entry.at <= until) {
         if entry.at < from {
-            page.shown.describe_change(&entry.what);
+            page.printed.describe_change(&entry.what);
         } else {
             page.entry(entry);
         }
@@ -37,7 +37,7 @@ pub fn render_between(entries: &[Entry], from: Duration, until: Duration) -> Str
 #[derive(Default)]
 struct Page {
     text: String,
-    shown: Shown,
+    printed: PrintedState,
     answered: u64,
     failed: u64,
     failures: Option<Failures>,
@@ -88,7 +88,7 @@ impl Page {
                 failures.count += 1;
             }
             what => {
-                if let Some((subject, text)) = self.shown.describe_change(what) {
+                if let Some((subject, text)) = self.printed.describe_change(what) {
                     self.flush_failures();
                     self.timed(entry.at, &subject, &text);
                 }
@@ -116,7 +116,7 @@ impl Page {
 
 /// The state that was printed already, so that only differences are printed.
 #[derive(Default)]
-struct Shown {
+struct PrintedState {
     cluster: Cluster,
     machines: HashMap<String, Machine>,
     infrastructure: HashMap<String, OpenStackMachine>,
@@ -125,7 +125,7 @@ struct Shown {
     reads: u32,
 }
 
-impl Shown {
+impl PrintedState {
     /// Subject and text of an event that is printed.
     fn describe_change(&mut self, what: &What) -> Option<(String, String)> {
         let (subject, text) = match what {

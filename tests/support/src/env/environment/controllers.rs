@@ -101,7 +101,7 @@ impl Environment {
             Arc::new(Unobserved),
             Arc::new(HealthyEndpoint {
                 machines: TlsProber::new(),
-                asked: self.asked.clone(),
+                requests: self.endpoint_requests.clone(),
             }),
         );
         let parts = Parts {

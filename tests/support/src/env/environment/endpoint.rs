@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 
 /// The endpoints through which requests went.
 #[derive(Debug, Clone, Default)]
-pub struct Asked(Arc<Mutex<BTreeSet<String>>>);
+pub struct EndpointRequests(Arc<Mutex<BTreeSet<String>>>);
 
-impl Asked {
+impl EndpointRequests {
     /// The endpoints, each as `host:port`.
     pub fn endpoints(&self) -> BTreeSet<String> {
         self.0.lock().clone()
@@ -31,7 +31,7 @@ impl Asked {
 /// Every request through the endpoint is answered. Requests to machines go to their own addresses.
 pub(super) struct HealthyEndpoint {
     pub(super) machines: TlsProber,
-    pub(super) asked: Asked,
+    pub(super) requests: EndpointRequests,
 }
 
 impl Prober for HealthyEndpoint {
@@ -45,7 +45,7 @@ impl Prober for HealthyEndpoint {
         _: Arc<str>,
         _: Vec<IpAddr>,
     ) -> BoxFuture<'static, Result<EndpointAnswer, EndpointFailure>> {
-        self.asked.note(&endpoint);
+        self.requests.note(&endpoint);
         let answer = EndpointAnswer {
             status: 200,
             named: Vec::new(),
@@ -55,7 +55,7 @@ impl Prober for HealthyEndpoint {
     }
 
     fn connect(&self, endpoint: Endpoint) -> BoxFuture<'static, Result<(), EndpointFailure>> {
-        self.asked.note(&endpoint);
+        self.requests.note(&endpoint);
         Box::pin(ready(Ok(())))
     }
 }

@@ -25,7 +25,7 @@ use crate::webhooks::{Served, WITHOUT_ADMISSION};
 
 pub use self::{
     controllers::quick_gate,
-    endpoint::Asked,
+    endpoint::EndpointRequests,
     objects::{identity, is, status_and_reason},
     writes::{HeldWrite, Write, Writes},
 };
@@ -54,7 +54,7 @@ pub struct Environment {
     /// The controllers' writes to Kubernetes.
     pub writes: Writes,
     /// The endpoints through which the controllers sent requests.
-    pub asked: Asked,
+    pub endpoint_requests: EndpointRequests,
     client: ClientSettings,
     watch_filter: Option<String>,
     /// The shipped ServiceAccount's kubeconfig.
@@ -143,7 +143,7 @@ impl Builder {
             sync_period: Duration::from_mins(10),
             lease: LeaseToken::unlimited(),
             writes: Writes::default(),
-            asked: Asked::default(),
+            endpoint_requests: EndpointRequests::default(),
             client: self.client,
             watch_filter: self.watch_filter,
             kubeconfig,

@@ -130,7 +130,7 @@ fn a_write_without_a_lease() {
 }
 
 #[test]
-fn a_client_that_notices_or_does_not_ask() {
+fn a_client_whose_requests_or_watches_fail_or_that_sends_none() {
     let failed = calm()
         .at(50, What::RequestFailed("connection refused".to_owned()))
         .at(51, What::RequestFailed("connection refused".to_owned()));
@@ -143,9 +143,9 @@ fn a_client_that_notices_or_does_not_ask() {
     let cut = calm().at(50, What::WatchCut("connection reset".to_owned()));
     assert_eq!(cut.rules(), []);
     let silent = calm().without(|what| *what == answered());
-    assert_eq!(silent.rules(), [Rule::Asked]);
+    assert_eq!(silent.rules(), [Rule::RequestsSent]);
     let pause = calm().at(500, answered());
-    assert_eq!(pause.rules(), [Rule::Asked]);
+    assert_eq!(pause.rules(), [Rule::RequestsSent]);
     let not_served = Promises {
         served: false,
         ..Promises::default()

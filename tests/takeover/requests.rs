@@ -15,53 +15,53 @@ use tokio::{io::AsyncReadExt as _, net::TcpStream, task::JoinHandle};
 pub(crate) const ANSWER: &[u8; 2] = b"ok";
 
 /// A client that sends requests.
-pub(crate) struct Asking {
+pub(crate) struct RequestingClient {
     stopped: Arc<AtomicBool>,
-    asking: JoinHandle<Asked>,
+    task: JoinHandle<RequestResults>,
 }
 
 /// What a client saw.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked {
-    pub requests: usize,
+pub(crate) struct RequestResults {
+    pub sent: usize,
     pub failed: Vec<String>,
 }
 
-impl Asking {
-    pub(crate) fn start(question: Question) -> Self {
+impl RequestingClient {
+    pub(crate) fn start(requested: Requested) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = stopped.clone();
-        let asking = tokio::spawn(async move {
-            let mut asked = Asked::default();
+        let task = tokio::spawn(async move {
+            let mut results = RequestResults::default();
             while !stop.load(Ordering::Relaxed) {
-                asked.requests += 1;
-                if let Err(error) = question.ask().await {
-                    asked.failed.push(error);
+                results.sent += 1;
+                if let Err(error) = requested.send().await {
+                    results.failed.push(error);
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            asked
+            results
         });
-        Self { stopped, asking }
+        Self { stopped, task }
     }
 
     /// Stops the client and returns what it saw.
-    pub(crate) async fn stop(self) -> Asked {
+    pub(crate) async fn stop(self) -> RequestResults {
         self.stopped.store(true, Ordering::Relaxed);
-        self.asking.await.unwrap()
+        self.task.await.unwrap()
     }
 }
 
 /// What a client requests.
-pub(crate) enum Question {
+pub(crate) enum Requested {
     /// A new connection, and the answer on it.
     Connection(String),
     /// An object of a real API server.
     Object(Target),
 }
 
-impl Question {
-    async fn ask(&self) -> Result<(), String> {
+impl Requested {
+    async fn send(&self) -> Result<(), String> {
         match self {
             Self::Connection(address) => request(address)
                 .await
