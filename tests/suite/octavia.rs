@@ -3,14 +3,14 @@
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn untrue_statuses_are_noticed_held_and_repaired() {
     crate::anomalies::play(&[
-        "a-create",
-        "c-create",
-        "d-outage",
-        "f-additive",
-        "g-swallowed",
-        "k-early",
-        "m-certificate",
-        "n-stale",
+        "failed-create",
+        "lost-create",
+        "database-outage",
+        "failed-additive-batch",
+        "push-swallowed",
+        "early-active",
+        "certificate-error",
+        "stale-reads",
         "ovn-early",
         "health-check",
         "hold-bypass",

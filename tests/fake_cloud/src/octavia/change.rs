@@ -129,47 +129,36 @@ pub enum Stage {
     Database,
 }
 
-/// Behaviour of real Octavia that its API does not document. The letters are those of the table in `tests/fake_cloud/README.md`.
+/// Behaviour of real Octavia that its API does not document. The table in `tests/fake_cloud/README.md` says what is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Anomaly {
-    /// A, F, H: the change fails in Octavia's usual way.
-    #[serde(alias = "A", alias = "F", alias = "H")]
+    /// The change fails in Octavia's usual way.
     Failed,
-    /// B: a failing batch unlocks the load balancer group by group, `gap` seconds apart.
-    #[serde(alias = "B")]
+    /// A failing batch unlocks the load balancer group by group, `gap` seconds apart.
     SplitRevert,
-    /// C: the change fails, and the write of ERROR to the member is lost: the member stays PENDING under an ACTIVE load
+    /// The change fails, and the write of ERROR to the member is lost: the member stays PENDING under an ACTIVE load
     /// balancer.
-    #[serde(alias = "C")]
     LostErrorWrite,
-    /// D: the change fails while the database is not reachable: the load balancer turns ACTIVE, and the rest stays
+    /// The change fails while the database is not reachable: the load balancer turns ACTIVE, and the rest stays
     /// PENDING.
-    #[serde(alias = "D")]
     DatabaseOutage,
-    /// E: no deviation. An additive batch that succeeds marks every member ACTIVE.
-    #[serde(alias = "E")]
+    /// No deviation. An additive batch that succeeds marks every member ACTIVE.
     Whitewash,
-    /// G: the change succeeds although the push was lost.
-    #[serde(alias = "G", alias = "not-applied")]
+    /// The change succeeds although the push was lost.
+    #[serde(alias = "not-applied")]
     PushSwallowed,
-    /// I: pools without a listener stay PENDING under an ACTIVE load balancer.
-    #[serde(alias = "I")]
+    /// Pools without a listener stay PENDING under an ACTIVE load balancer.
     UnattachedPoolsPending,
-    /// J: the provider reports the statuses of all rows except the changed one.
-    #[serde(alias = "J")]
+    /// The provider reports the statuses of all rows except the changed one.
     PartialReport,
-    /// K: listeners, pool and load balancer turn ACTIVE half-way.
-    #[serde(alias = "K")]
+    /// Listeners, pool and load balancer turn ACTIVE half-way.
     EarlyActive,
-    /// L: the worker stops between the load balancer and the listeners.
-    #[serde(alias = "L")]
+    /// The worker stops between the load balancer and the listeners.
     ListenersLeftPending,
-    /// M: the listener's certificate can't be read: the listener is in ERROR, and all other rows are ACTIVE.
-    #[serde(alias = "M")]
+    /// The listener's certificate can't be read: the listener is in ERROR, and all other rows are ACTIVE.
     CertificateError,
-    /// N: for `gap` seconds reads return the state before the change.
-    #[serde(alias = "N")]
+    /// For `gap` seconds reads return the state before the change.
     StaleReads,
     /// The worker stops: all rows stay PENDING for ever, or until another worker continues `gap` seconds later.
     WorkerKilled,

@@ -211,7 +211,7 @@ impl ClusterUnderTest {
     /// Creates the second machine. The load balancer is ACTIVE seconds before its member.
     pub async fn join_under_an_early_active(&self) {
         self.command(
-            json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "K",
+            json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "early-active",
             "duration": 8, "count": 1}}),
         );
         self.join(1).await;

@@ -1,5 +1,5 @@
-//! Octavia's ordinary failures: ERROR under an ACTIVE load balancer (A, B, F, H of the table in
-//! `tests/fake_cloud/README.md`).
+//! Octavia's ordinary failures: ERROR under an ACTIVE load balancer (`failed` and `split-revert`
+//! of the table in `tests/fake_cloud/README.md`).
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,18 +12,18 @@ use super::{
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
-        "a-create": a_creation_fails,
-        "a-first": the_first_creation_fails,
-        "a-drain": a_drain_fails,
-        "a-delete": a_deletion_fails,
-        "a-settled": a_settled_member_turns_error,
-        "b-batch": a_batch_fails_group_by_group,
-        "f-additive": a_failed_additive_batch_removes_no_member,
-        "h-load-balancer": the_load_balancer_fails,
+        "failed-create": a_creation_fails,
+        "failed-first-create": the_first_creation_fails,
+        "failed-drain": a_drain_fails,
+        "failed-delete": a_deletion_fails,
+        "settled-error": a_settled_member_turns_error,
+        "split-revert": a_batch_fails_group_by_group,
+        "failed-additive-batch": a_failed_additive_batch_removes_no_member,
+        "failed-load-balancer": the_load_balancer_fails,
     ]
 }
 
-/// A: the member is deleted and created again, because an update would not plug it.
+/// `failed`: the member is deleted and created again, because an update would not plug it.
 async fn a_creation_fails(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     scenario.command(
@@ -48,7 +48,7 @@ async fn a_creation_fails(name: &'static str) {
         .await;
 }
 
-/// A: no other machine may serve, so the member is updated rather than deleted.
+/// `failed`: no other machine may serve, so the member is updated rather than deleted.
 async fn the_first_creation_fails(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 0).await;
     scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-0", "fail": true, "count": 1}}));
@@ -64,7 +64,7 @@ async fn the_first_creation_fails(name: &'static str) {
         .await;
 }
 
-/// A: the member may still get connections, and is removed once another machine serves.
+/// `failed`: the member may still get connections, and is removed once another machine serves.
 async fn a_drain_fails(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
     scenario.command(json!({"operation": {"operation": "member-update", "name": "-cp-0", "fail": true, "count": 1}}));
@@ -76,13 +76,13 @@ async fn a_drain_fails(name: &'static str) {
         .await;
 }
 
-/// A: the answer 204 did not mean that the member was deleted.
+/// `failed`: the answer 204 did not mean that the member was deleted.
 async fn a_deletion_fails(name: &'static str) {
-    a_deletion_is_asked_again(name, &json!({"fail": true}), "ERROR").await;
+    a_deletion_is_requested_again(name, &json!({"fail": true}), "ERROR").await;
 }
 
 /// A deletion that fails and leaves the member: it is requested again, and confirmed by absence.
-pub(super) async fn a_deletion_is_asked_again(name: &'static str, wrong: &Value, left: &str) {
+pub(super) async fn a_deletion_is_requested_again(name: &'static str, wrong: &Value, left: &str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
     let mut operation = json!({"operation": "member-delete", "name": "-cp-0", "count": 1});
     for (key, value) in wrong.as_object().into_iter().flatten() {
@@ -140,7 +140,7 @@ async fn a_settled_member_turns_error(name: &'static str) {
         .await;
 }
 
-/// B: the load balancer turns ACTIVE three times, seconds before the last members turn ERROR.
+/// `split-revert`: the load balancer turns ACTIVE three times, seconds before the last members turn ERROR.
 async fn a_batch_fails_group_by_group(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
     scenario.command(json!({"hold": {"member": "-cp-2", "status": "PENDING_CREATE", "count": 1}}));
@@ -149,7 +149,7 @@ async fn a_batch_fails_group_by_group(name: &'static str) {
         .until_reported("cp-2", "MemberPending", "is PENDING")
         .await;
     scenario.command(
-        json!({"operation": {"operation": "member-batch", "anomaly": "B", "gap": 3, "count": 1}}),
+        json!({"operation": {"operation": "member-batch", "anomaly": "split-revert", "gap": 3, "count": 1}}),
     );
     let mut members = scenario.listed();
     members.push(json!({"name": "stranger", "address": "10.6.0.250", "protocol_port": 6443}));
@@ -186,11 +186,12 @@ async fn a_batch_fails_group_by_group(name: &'static str) {
     scenario.end().await;
 }
 
-/// F: every member is in ERROR while all of them serve. A deletion that is requested in the meantime waits.
+/// `failed`: every member is in ERROR while all of them serve. A deletion that is requested in the meantime waits.
 async fn a_failed_additive_batch_removes_no_member(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 3).await;
-    scenario
-        .command(json!({"operation": {"operation": "member-batch", "anomaly": "F", "count": 1}}));
+    scenario.command(
+        json!({"operation": {"operation": "member-batch", "anomaly": "failed", "count": 1}}),
+    );
     // The first repair takes so long that the deletion is requested before any member is ACTIVE again.
     scenario
         .command(json!({"operation": {"operation": "member-update", "duration": 15, "count": 1}}));
@@ -233,11 +234,11 @@ async fn a_failed_additive_batch_removes_no_member(name: &'static str) {
     scenario.end().await;
 }
 
-/// H: the member was never applied, so it is deleted and created again.
+/// `failed`: the member was never applied, so it is deleted and created again.
 async fn the_load_balancer_fails(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
     scenario.command(
-        json!({"operation": {"operation": "load-balancer-create", "anomaly": "H", "count": 1}}),
+        json!({"operation": {"operation": "load-balancer-create", "anomaly": "failed", "count": 1}}),
     );
     scenario.cluster(Shape::default(), json!({})).await;
     scenario.until_cluster(is_provisioned).await;

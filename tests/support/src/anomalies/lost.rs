@@ -1,12 +1,12 @@
-//! PENDING statuses under an ACTIVE load balancer that never end, and those that end by themselves (C, D, J, K, L, M of
-//! the table in `tests/fake_cloud/README.md`).
+//! PENDING statuses under an ACTIVE load balancer that never end, and those that end by themselves, and reads that lag
+//! behind. The names of the anomalies are those of the table in `tests/fake_cloud/README.md`.
 
 use serde_json::json;
 
 use super::{
     Scenario,
     cluster_under_test::{ClusterUnderTest, Shape, is_provisioned, shows_condition},
-    failed::a_deletion_is_asked_again,
+    failed::a_deletion_is_requested_again,
     scenarios,
 };
 
@@ -14,28 +14,28 @@ const LOST: &str = "is PENDING though the load balancer is ACTIVE; capo-rs repai
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
-        "c-create": a_creation_is_lost,
-        "c-second-port": a_creation_on_the_second_port_is_lost,
-        "c-settled": a_settled_member_turns_pending,
-        "c-delete": a_deletion_is_lost,
-        "d-outage": the_database_is_away,
-        "j-report": a_provider_forgets_the_member,
-        "k-early": the_load_balancer_is_active_early,
-        "l-listener": the_worker_dies_before_the_listeners,
-        "m-certificate": a_listener_misses_its_certificate,
-        "n-stale": another_node_answers,
+        "lost-create": a_creation_is_lost,
+        "lost-second-port": a_creation_on_the_second_port_is_lost,
+        "settled-pending": a_settled_member_turns_pending,
+        "lost-delete": a_deletion_is_lost,
+        "database-outage": the_database_is_away,
+        "partial-report": a_provider_forgets_the_member,
+        "early-active": the_load_balancer_is_active_early,
+        "listener-pending": the_worker_dies_before_the_listeners,
+        "certificate-error": a_listener_misses_its_certificate,
+        "stale-reads": another_node_answers,
     ]
 }
 
 /// The creation of a member fails in this way.
-fn anomaly(letter: &str, member: &str) -> serde_json::Value {
-    json!({"operation": {"operation": "member-create", "name": member, "anomaly": letter, "count": 1}})
+fn anomaly(name: &str, member: &str) -> serde_json::Value {
+    json!({"operation": {"operation": "member-create", "name": member, "anomaly": name, "count": 1}})
 }
 
-/// C: an anomaly that was observed with amphorav2.
+/// `lost-error-write`: an anomaly that was observed with amphorav2.
 async fn a_creation_is_lost(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
-    scenario.command(anomaly("C", "-cp-1"));
+    scenario.command(anomaly("lost-error-write", "-cp-1"));
     scenario.slow("loadbalancer_member_delete");
     let mark = scenario.mark();
     scenario.join(1).await;
@@ -47,14 +47,14 @@ async fn a_creation_is_lost(name: &'static str) {
         .await;
 }
 
-/// C on one of two ports: the machine is not admitted because of the other port.
+/// `lost-error-write` on one of two ports: the machine is not admitted because of the other port.
 async fn a_creation_on_the_second_port_is_lost(name: &'static str) {
     let shape = Shape {
         more_ports: &[8443],
         ..Shape::default()
     };
     let scenario = ClusterUnderTest::with(name, shape, 1).await;
-    scenario.command(anomaly("C", "-8443-cp-1"));
+    scenario.command(anomaly("lost-error-write", "-8443-cp-1"));
     scenario.join(1).await;
     scenario
         .until_held(1, "MemberPending", "on port 8443")
@@ -74,7 +74,7 @@ async fn a_creation_on_the_second_port_is_lost(name: &'static str) {
     scenario.end().await;
 }
 
-/// C: an admitted machine's member is not deleted because of it.
+/// `lost-error-write`: an admitted machine's member is not deleted because of it.
 async fn a_settled_member_turns_pending(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
     scenario.slow("loadbalancer_member_update");
@@ -86,15 +86,21 @@ async fn a_settled_member_turns_pending(name: &'static str) {
     scenario.end_with(mark, &["PUT member"]).await;
 }
 
-/// C: no worker will ever end the change.
+/// `lost-error-write`: no worker will ever end the change.
 async fn a_deletion_is_lost(name: &'static str) {
-    a_deletion_is_asked_again(name, &json!({"anomaly": "C"}), "PENDING_DELETE").await;
+    a_deletion_is_requested_again(
+        name,
+        &json!({"anomaly": "lost-error-write"}),
+        "PENDING_DELETE",
+    )
+    .await;
 }
 
-/// D: listener and pool also stay PENDING, so every write of a member is answered with 409. The pool is updated first.
+/// `database-outage`: listener and pool also stay PENDING, so every write of a member is answered with 409. The pool is
+/// updated first.
 async fn the_database_is_away(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
-    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-2", "anomaly": "D", "gap": 2, "count": 1}}));
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-2", "anomaly": "database-outage", "gap": 2, "count": 1}}));
     let mark = scenario.mark();
     scenario.join(2).await;
     scenario
@@ -112,14 +118,14 @@ async fn the_database_is_away(name: &'static str) {
         .await;
 }
 
-/// J: an unknown provider reports the statuses of all objects except the member.
+/// `partial-report`: an unknown provider reports the statuses of all objects except the member.
 async fn a_provider_forgets_the_member(name: &'static str) {
     let shape = Shape {
         provider: "f5",
         ..Shape::default()
     };
     let scenario = ClusterUnderTest::with(name, shape, 1).await;
-    scenario.command(anomaly("J", "-cp-1"));
+    scenario.command(anomaly("partial-report", "-cp-1"));
     scenario.slow("loadbalancer_member_delete");
     let mark = scenario.mark();
     scenario.join(1).await;
@@ -135,7 +141,7 @@ async fn a_provider_forgets_the_member(name: &'static str) {
         .await;
 }
 
-/// K: load balancer, pool and listener are ACTIVE seconds before the member.
+/// `early-active`: load balancer, pool and listener are ACTIVE seconds before the member.
 async fn the_load_balancer_is_active_early(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     let mark = scenario.mark();
@@ -144,10 +150,10 @@ async fn the_load_balancer_is_active_early(name: &'static str) {
     scenario.end_with(mark, &["POST member"]).await;
 }
 
-/// L: the member is ACTIVE, so that its machine is admitted; the listener is repaired by an update.
+/// `listeners-left-pending`: the member is ACTIVE, so that its machine is admitted; the listener is repaired by an update.
 async fn the_worker_dies_before_the_listeners(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
-    scenario.command(anomaly("L", "-cp-1"));
+    scenario.command(anomaly("listeners-left-pending", "-cp-1"));
     scenario.slow("loadbalancer_listener_update");
     let mark = scenario.mark();
     scenario.join(1).await;
@@ -169,11 +175,11 @@ async fn the_worker_dies_before_the_listeners(name: &'static str) {
     scenario.end().await;
 }
 
-/// M: the listener is in ERROR. The cluster's condition Ready shows that at once, and the listener is repaired by an
-/// update.
+/// `certificate-error`: the listener is in ERROR. The cluster's condition Ready shows that at once, and the listener is
+/// repaired by an update.
 async fn a_listener_misses_its_certificate(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
-    scenario.command(anomaly("M", "-cp-1"));
+    scenario.command(anomaly("certificate-error", "-cp-1"));
     scenario.slow("loadbalancer_listener_update");
     let mark = scenario.mark();
     scenario.join(1).await;
@@ -190,10 +196,10 @@ async fn a_listener_misses_its_certificate(name: &'static str) {
         .await;
 }
 
-/// N: reads do not return a new object for a while. It is not created twice.
+/// `stale-reads`: reads do not return a new object for a while. It is not created twice.
 async fn another_node_answers(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
-    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "N", "gap": 4, "count": 1}}));
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "stale-reads", "gap": 4, "count": 1}}));
     let mark = scenario.mark();
     scenario.join(1).await;
     scenario.until_admitted(1).await;

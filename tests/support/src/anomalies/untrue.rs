@@ -1,5 +1,5 @@
-//! Members that read ACTIVE but do not serve, and objects that turn ACTIVE without the manager (E, G, I and "ACTIVE but
-//! not applied").
+//! Members that read ACTIVE but do not serve, and objects that turn ACTIVE without the manager. The names of the anomalies
+//! are those of the table in `tests/fake_cloud/README.md`.
 
 use std::sync::atomic::Ordering;
 
@@ -17,16 +17,16 @@ use super::{
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
-        "e-whitewash": an_additive_batch_whitewashes,
-        "g-failover": a_failover_makes_all_active,
-        "g-swallowed": a_push_is_swallowed,
-        "i-unattached": an_unattached_pool_stays_pending,
+        "whitewash": an_additive_batch_whitewashes,
+        "failover": a_failover_makes_all_active,
+        "push-swallowed": a_push_is_swallowed,
+        "unattached-pool": an_unattached_pool_stays_pending,
         "no-listener": the_listener_is_deleted_by_hand,
         "batch-not-applied": a_batch_is_not_applied,
     ]
 }
 
-/// E: another client's batch turns a member ACTIVE whose creation was lost. A member that Octavia reports ACTIVE is
+/// `whitewash`: another client's batch turns a member ACTIVE whose creation was lost. A member that Octavia reports ACTIVE is
 /// admitted.
 async fn an_additive_batch_whitewashes(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
@@ -40,9 +40,9 @@ async fn an_additive_batch_whitewashes(name: &'static str) {
     scenario.end_with(mark, &["POST member"]).await;
 }
 
-/// C, before the manager has noticed it.
+/// The second creation is lost, and the manager has not noticed it yet.
 async fn lose_the_second_creation(scenario: &ClusterUnderTest) {
-    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "C", "count": 1}}));
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "lost-error-write", "count": 1}}));
     scenario.join(1).await;
     scenario
         .until_truth("the creation is lost", |truth| {
@@ -51,7 +51,7 @@ async fn lose_the_second_creation(scenario: &ClusterUnderTest) {
         .await;
 }
 
-/// G: the operator's failover ends the changes that hung. No gate opens before the failover has ended.
+/// The operator's failover ends the changes that hung. No gate opens before the failover has ended.
 async fn a_failover_makes_all_active(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     let mark = scenario.mark();
@@ -62,12 +62,12 @@ async fn a_failover_makes_all_active(name: &'static str) {
     scenario.end_with(mark, &["POST member"]).await;
 }
 
-/// G: ACTIVE opens the admission, because no other evidence exists before the API server listens. The old member is kept
-/// until the new one is seen ONLINE. The push that is lost is the one that enables the new member, because a later push
-/// would apply what an earlier one had lost.
+/// `push-swallowed`: ACTIVE opens the admission, because no other evidence exists before the API server listens. The old
+/// member is kept until the new one is seen ONLINE. The push that is lost is the one that enables the new member, because a
+/// later push would apply what an earlier one had lost.
 async fn a_push_is_swallowed(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
-    scenario.command(json!({"operation": {"operation": "member-update", "name": "-cp-1", "anomaly": "G", "count": 1}}));
+    scenario.command(json!({"operation": {"operation": "member-update", "name": "-cp-1", "anomaly": "push-swallowed", "count": 1}}));
     scenario.join(1).await;
     scenario.until_admitted(1).await;
     the_first_is_held_until_a_failover(scenario).await;
@@ -84,8 +84,8 @@ async fn the_first_is_held_until_a_failover(scenario: ClusterUnderTest) {
     scenario.end().await;
 }
 
-/// I: a load balancer that was created in one request, with its listeners and pools, is taken over by its name. A pool
-/// without a listener that stays PENDING in it does not belong to capo-rs and holds no gate.
+/// `unattached-pools-pending`: a load balancer that was created in one request, with its listeners and pools, is taken over
+/// by its name. A pool without a listener that stays PENDING in it does not belong to capo-rs and holds no gate.
 async fn an_unattached_pool_stays_pending(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
     let raw = scenario.user("demo").await;
@@ -104,7 +104,7 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
         .await;
     let subnet = made["subnet"]["id"].clone();
     scenario.command(
-        json!({"operation": {"operation": "load-balancer-create", "anomaly": "I", "count": 1}}),
+        json!({"operation": {"operation": "load-balancer-create", "anomaly": "unattached-pools-pending", "count": 1}}),
     );
     let balancer = format!("k8s-clusterapi-cluster-{name}-c-kubeapi");
     let port = format!("{balancer}-6443");

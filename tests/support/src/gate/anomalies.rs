@@ -1,5 +1,5 @@
 //! Octavia's anomalies, one after the other in one cluster: lost changes, statuses that wrongly become ACTIVE, failures of
-//! other members, and stuck changes. The letters are those of the table in `tests/fake_cloud/README.md`.
+//! other members, and stuck changes. The names of the anomalies are those of the table in `tests/fake_cloud/README.md`.
 
 use capo_core::ProvisioningStatus;
 use capo_openstack::load_balancer::{LoadBalancerFilter, StatusTree, TreeMember};
@@ -27,7 +27,7 @@ impl ControlPlane {
             .await;
     }
 
-    /// A: the repair before the admission created the member again, which stays ACTIVE. Its enabling may follow.
+    /// `failed`: the repair before the admission created the member again, which stays ACTIVE. Its enabling may follow.
     async fn a_failed_creation_was_repaired(&self, contract: &Contract) {
         self.until_tree(contract, "the member of machine 3 is ACTIVE", |tree| {
             self.member(tree, 3)
@@ -36,7 +36,7 @@ impl ControlPlane {
         .await;
     }
 
-    /// C: PENDING_CREATE under an ACTIVE load balancer, without an end.
+    /// `lost-error-write`: PENDING_CREATE under an ACTIVE load balancer, without an end.
     async fn a_lost_creation_is_repaired(&self, under: &impl CloudUnderTest, contract: &Contract) {
         under.lose(&self.name(4), "PENDING_CREATE").await;
         self.machine(4).await;
@@ -50,7 +50,7 @@ impl ControlPlane {
         );
     }
 
-    /// E: another client's batch turns the member ACTIVE before it is repaired.
+    /// `whitewash`: another client's batch turns the member ACTIVE before it is repaired.
     async fn an_additive_batch_whitewashes(
         &self,
         under: &impl CloudUnderTest,
@@ -69,7 +69,7 @@ impl ControlPlane {
         );
     }
 
-    /// F: every member is in ERROR while all of them serve.
+    /// `failed`: every member is in ERROR while all of them serve.
     async fn a_failed_additive_batch_removes_no_member(
         &self,
         under: &impl CloudUnderTest,
@@ -117,7 +117,7 @@ impl ControlPlane {
     }
 
     /// The member is stuck together with the load balancer. The operator sets the load balancer to ERROR and requests a
-    /// failover, which turns all objects ACTIVE (G).
+    /// failover, which turns all objects ACTIVE.
     async fn a_worker_dies_and_a_failover_frees(
         &self,
         under: &impl CloudUnderTest,
