@@ -123,15 +123,40 @@ pub struct SetServer {
     pub fault: Option<String>,
 }
 
+/// Why a command can't be read or carried out.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum CommandError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("line {line}: {error}")]
+    Line {
+        line: usize,
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("there is no fault {0}")]
+    NoFault(u64),
+    #[error("there is no server {0}")]
+    NoServer(String),
+    #[error("there is no such project")]
+    NoProject,
+    #[error("an image is an object")]
+    ImageWithoutFields,
+    #[error("can't clear {what:?}; it is one of {known}")]
+    NotCleared { what: String, known: String },
+    #[error("nothing in Octavia is called {0}")]
+    NoOctaviaObject(String),
+}
+
 impl World {
-    /// Carries out a command and returns its result; `Err` is the reason why it can't be carried out.
-    pub fn command(&mut self, command: Command) -> Result<Value, String> {
+    /// Carries out a command and returns its result.
+    pub fn command(&mut self, command: Command) -> Result<Value, CommandError> {
         let elapsed = self.now.elapsed;
         match command {
             Command::Fault(fault) => return Ok(json!({ "id": self.faults.add(*fault, elapsed) })),
             Command::RemoveFault(id) => {
                 if !self.faults.remove(id) {
-                    return Err(format!("there is no fault {id}"));
+                    return Err(CommandError::NoFault(id));
                 }
             }
             Command::Operation(rule) => self.octavia.rules.push(rule),
@@ -147,7 +172,7 @@ impl World {
                     .values()
                     .find(|server| server.id == set.server || server.name == set.server)
                     .map(|server| server.id.clone());
-                let id = found.ok_or_else(|| format!("there is no server {}", set.server))?;
+                let id = found.ok_or(CommandError::NoServer(set.server))?;
                 if set.status == "GONE" {
                     self.server_gone(&id);
                 } else {
@@ -177,7 +202,7 @@ impl World {
                     .identity
                     .project(&project)
                     .map(|project| project.id.clone());
-                let project = project.ok_or("there is no such project")?;
+                let project = project.ok_or(CommandError::NoProject)?;
                 let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
                 let id = self.new_id().replace('-', "");
                 self.identity
@@ -195,7 +220,8 @@ impl World {
                 disk,
             } => self.put_flavor(&name, vcpus, ram, disk),
             Command::Image(body) => {
-                let mut body = body.as_object().cloned().ok_or("an image is an object")?;
+                let body = body.as_object().cloned();
+                let mut body = body.ok_or(CommandError::ImageWithoutFields)?;
                 body.entry("status").or_insert(json!("active"));
                 body.entry("visibility").or_insert(json!("public"));
                 let row = self.put_image(&body, crate::world::ADMIN_PROJECT);
@@ -207,7 +233,7 @@ impl World {
         Ok(json!({}))
     }
 
-    fn clear(&mut self, what: &str) -> Result<(), String> {
+    fn clear(&mut self, what: &str) -> Result<(), CommandError> {
         let all = what == "all";
         let known = [
             "faults",
@@ -219,10 +245,10 @@ impl World {
             "all",
         ];
         if !known.contains(&what) {
-            return Err(format!(
-                "can't clear {what:?}; it is one of {}",
-                known.join(", ")
-            ));
+            return Err(CommandError::NotCleared {
+                what: what.to_owned(),
+                known: known.join(", "),
+            });
         }
         if all || what == "faults" {
             self.faults.clear();
@@ -304,7 +330,7 @@ impl World {
         json!({ "released": names.into_iter().map(|(id, _)| id).collect::<Vec<_>>() })
     }
 
-    fn set_status(&mut self, set: &SetStatus) -> Result<Value, String> {
+    fn set_status(&mut self, set: &SetStatus) -> Result<Value, CommandError> {
         let now = self.now;
         let mut written = Vec::new();
         let mut freed = Vec::new();
@@ -362,7 +388,7 @@ impl World {
             self.heartbeat_soon(&balancer);
         }
         if written.is_empty() {
-            return Err(format!("nothing in Octavia is called {}", set.object));
+            return Err(CommandError::NoOctaviaObject(set.object.clone()));
         }
         Ok(json!({ "written": written }))
     }

@@ -8,7 +8,7 @@ use tokio::sync::broadcast;
 
 use crate::{
     balancer::DataPath,
-    command::Command,
+    command::{Command, CommandError},
     events::Event,
     invariants::{Finding, Leftover},
     octavia::{AppliedListener, model::LoadBalancer},
@@ -24,16 +24,14 @@ pub struct Control {
 }
 
 impl Control {
-    /// Carries out a command. `Err` is the reason why it can't be carried out.
-    pub fn command(&self, command: Command) -> Result<Value, String> {
+    /// Carries out a command.
+    pub fn command(&self, command: Command) -> Result<Value, CommandError> {
         self.shared.with(|world| world.command(command))
     }
 
     /// The same from JSON, such as a line of a script.
-    pub fn run(&self, command: Value) -> Result<Value, String> {
-        let command: Command =
-            serde_json::from_value(command).map_err(|error| error.to_string())?;
-        self.command(command)
+    pub fn run(&self, command: Value) -> Result<Value, CommandError> {
+        self.command(serde_json::from_value(command)?)
     }
 
     /// The events from now on.
@@ -153,7 +151,7 @@ pub(crate) async fn answer(
                             Err(error) => {
                                 return Reply::json(
                                     400,
-                                    json!({ "error": error, "done": outcomes }),
+                                    json!({ "error": error.to_string(), "done": outcomes }),
                                 );
                             }
                         }
@@ -163,7 +161,7 @@ pub(crate) async fn answer(
                         all => Reply::json(200, json!(all)),
                     }
                 }
-                Err(error) => Reply::json(400, json!({ "error": error })),
+                Err(error) => Reply::json(400, json!({ "error": error.to_string() })),
             }
         }
         ("GET", ["state"]) => Reply::json(200, control.dump()),

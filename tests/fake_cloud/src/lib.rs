@@ -36,7 +36,7 @@ use thiserror::Error;
 
 pub use self::{
     balancer::DataPath,
-    command::{Command, SetServer, SetStatus},
+    command::{Command, CommandError, SetServer, SetStatus},
     compute::ServerRule,
     control::Control,
     events::Event,
@@ -74,12 +74,12 @@ pub enum StartError {
         source: io::Error,
     },
     /// A command of the script is invalid.
-    #[error("script {path}: {message}")]
+    #[error("script {path}: {source}")]
     Command {
         /// The file.
         path: std::path::PathBuf,
         /// The reason.
-        message: String,
+        source: CommandError,
     },
 }
 
@@ -117,7 +117,7 @@ impl FakeCloud {
                     .into_iter()
                     .try_for_each(|command| control.command(command).map(|_| ()))
             });
-            run.map_err(|message| StartError::Command { path, message })?;
+            run.map_err(|source| StartError::Command { path, source })?;
         }
         let shared = &control.shared;
         shared.tasks.spawn(balancer::supervise(

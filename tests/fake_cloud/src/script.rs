@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::command::Command;
+use crate::command::{Command, CommandError};
 
 /// Reads commands: a JSON or YAML list, a single command, or one command a line with `#` comments.
-pub fn parse(text: &str) -> Result<Vec<Command>, String> {
+pub fn parse(text: &str) -> Result<Vec<Command>, CommandError> {
     if let Ok(whole) = serde_json::from_str::<Value>(text) {
         return match whole {
             Value::Array(list) => list.into_iter().map(one).collect(),
@@ -18,15 +18,13 @@ pub fn parse(text: &str) -> Result<Vec<Command>, String> {
         .map(|(place, line)| (place + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .collect();
-    let by_line: Result<Vec<Command>, String> = lines
+    let by_line: Result<Vec<Command>, CommandError> = lines
         .iter()
-        .map(|(place, line)| {
-            let value = serde_json::from_str(line)
-                .or_else(|_| {
-                    serde_saphyr::from_str::<Value>(line).map_err(|error| error.to_string())
-                })
-                .map_err(|error| format!("line {place}: {error}"))?;
-            one(value).map_err(|error| format!("line {place}: {error}"))
+        .map(|&(line, text)| {
+            let value = serde_json::from_str(text)
+                .or_else(|_| serde_saphyr::from_str(text))
+                .map_err(|error| at_line(line, error))?;
+            one(value).map_err(|error| at_line(line, error))
         })
         .collect();
     match by_line {
@@ -40,6 +38,11 @@ pub fn parse(text: &str) -> Result<Vec<Command>, String> {
     }
 }
 
-fn one(value: Value) -> Result<Command, String> {
-    serde_json::from_value(value).map_err(|error| error.to_string())
+fn at_line(line: usize, error: impl std::error::Error + Send + Sync + 'static) -> CommandError {
+    let error = Box::new(error);
+    CommandError::Line { line, error }
+}
+
+fn one(value: Value) -> Result<Command, CommandError> {
+    Ok(serde_json::from_value(value)?)
 }

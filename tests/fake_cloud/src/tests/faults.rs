@@ -35,7 +35,7 @@ fn scripts_are_json_or_yaml_by_line_or_whole() {
     assert_eq!(script::parse("[{\"clear\": \"faults\"}]").unwrap().len(), 1);
     let error =
         script::parse("{\"clear\": \"faults\"}\n{\"operation\": {\"fial\": true}}").unwrap_err();
-    assert!(error.contains("fial"), "{error}");
+    assert!(error.to_string().contains("fial"), "{error}");
 }
 
 #[tokio::test]

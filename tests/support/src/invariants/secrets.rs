@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fake_cloud::{Command, FakeCloud};
+use fake_cloud::{Command, CommandError, FakeCloud};
 
 use super::{Rule, Violation};
 
@@ -10,7 +10,7 @@ use super::{Rule, Violation};
 pub const CANARY: &str = "canary-7f3d1e9b50c2";
 
 /// A clouds.yaml with the canary for the cloud's first user.
-pub fn clouds_yaml(cloud: &FakeCloud) -> Result<String, String> {
+pub fn clouds_yaml(cloud: &FakeCloud) -> Result<String, CommandError> {
     cloud.control().command(Command::User {
         name: "demo".to_owned(),
         password: CANARY.to_owned(),
