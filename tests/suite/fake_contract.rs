@@ -1,4 +1,5 @@
-//! The contract suite against the fake cloud, a cloud of its own for each check.
+//! What runs on any cloud, on the fake cloud: the contract, the lives of clusters and servers, and the gate. Each check has a
+//! cloud of its own.
 
 use fake_cloud::{AssumedHealth, Command, Durations, FakeCloud, Hold, OperationRule, Options};
 use serde_json::json;
