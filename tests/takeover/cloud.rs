@@ -1,4 +1,4 @@
-//! The objects of a site in its cloud, and the changes that a test makes to them by hand.
+//! The objects of a cluster in its cloud, and the changes that a test makes to them by hand.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use test_support::{
 use crate::{
     moment::{Moment, Statuses},
     requests::{Requested, RequestingClient},
-    site::{CHECK, Site, Version},
+    tested_cluster::{CHECK, TestedCluster, Version},
 };
 
-impl Site {
+impl TestedCluster {
     /// Starts a client that sends requests through the load balancer until it is stopped; `None` if no load balancer has a data
     /// path.
     pub(crate) async fn start_client(&self) -> Option<RequestingClient> {
@@ -61,7 +61,7 @@ impl Site {
         rule
     }
 
-    /// Creates a rule that [`Site::remove_api_rule`] has deleted.
+    /// Creates a rule that [`TestedCluster::remove_api_rule`] has deleted.
     pub(crate) async fn restore_rule(&self, rule: Value) {
         let raw = self.raw().await;
         let mut wanted = json!({});

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::site::{CHECK, Site, Version};
+use crate::tested_cluster::{CHECK, TestedCluster, Version};
 
 /// The class of the workers, and the name of their group.
 const WORKERS: &str = "workers";
@@ -81,7 +81,7 @@ fn workers(replicas: usize) -> Value {
     json!({"machineDeployments": [{"class": WORKERS, "name": WORKERS, "replicas": replicas}]})
 }
 
-impl Site {
+impl TestedCluster {
     /// Applies them until none is refused: a Cluster is admitted once Cluster API has looked at its ClusterClass.
     pub(crate) async fn until_applied(&self, documents: &[Value]) -> Result<(), String> {
         CHECK.ok(async || self.apply(documents).await).await

@@ -20,13 +20,13 @@ use test_support::{
 use crate::{
     cluster_class,
     kinds::Kind,
-    site::{Site, Version},
+    tested_cluster::{TestedCluster, Version},
 };
 
 /// The hook of another program. Until it is removed, its Machine stays in deletion and its API server serves.
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/of-the-test";
 
-/// The workload cluster of a site, and the simulation of its machines.
+/// The workload cluster of a cluster, and the simulation of its machines.
 pub(crate) struct ControlPlane {
     options: RolloutOptions,
     workload: Arc<WorkloadCluster>,
@@ -81,69 +81,75 @@ impl ControlPlane {
     }
 
     /// Waits until every replica is up to date and ready, and no rollout is under way.
-    pub(crate) async fn until_complete(&self, site: &Site) -> Result<(), String> {
+    pub(crate) async fn until_complete(&self, cluster: &TestedCluster) -> Result<(), String> {
         let wanted = self.options.replicas;
-        let name = site.referred("controlPlaneRef").await?;
-        site.until_object("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
-            let status = &it["status"];
-            let counts = ["replicas", "upToDateReplicas", "readyReplicas"];
-            counts.iter().all(|count| status[*count] == wanted)
-                && status["observedGeneration"] == it["metadata"]["generation"]
-                && condition(it, "RollingOut").is_some_and(|(is, ..)| is == "False")
-        })
-        .await
+        let name = cluster.referred("controlPlaneRef").await?;
+        cluster
+            .until_object("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
+                let status = &it["status"];
+                let counts = ["replicas", "upToDateReplicas", "readyReplicas"];
+                counts.iter().all(|count| status[*count] == wanted)
+                    && status["observedGeneration"] == it["metadata"]["generation"]
+                    && condition(it, "RollingOut").is_some_and(|(is, ..)| is == "False")
+            })
+            .await
     }
 
     /// Begins to replace every machine, and returns when the first replacement has begun.
-    pub(crate) async fn roll(&self, site: &Site) -> Result<(), String> {
+    pub(crate) async fn roll(&self, cluster: &TestedCluster) -> Result<(), String> {
         // The time must be later than the creation of every machine, and both are in whole seconds.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-        let name = site.referred("controlPlaneRef").await?;
+        let name = cluster.referred("controlPlaneRef").await?;
         let rollout = json!({"rollout": {"after": now.to_string()}});
-        let (kind, of, change) = match site.kind {
+        let (kind, of, change) = match cluster.kind {
             Kind::ClusterClass => {
                 let change = json!({"spec": {"topology": {"controlPlane": rollout}}});
-                ("Cluster", &site.name, change)
+                ("Cluster", &cluster.name, change)
             }
             _ => ("KubeadmControlPlane", &name, json!({"spec": rollout})),
         };
-        site.patch(kind, of, Version::V1Beta2, change).await;
-        site.until_object("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
-            condition(it, "RollingOut").is_some_and(|(is, ..)| is == "True")
-        })
-        .await
+        cluster.patch(kind, of, Version::V1Beta2, change).await;
+        cluster
+            .until_object("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
+                condition(it, "RollingOut").is_some_and(|(is, ..)| is == "True")
+            })
+            .await
     }
 
     /// Begins a rolling update that stands still when the first new machine serves and the first old one is deleting.
-    pub(crate) async fn roll_halfway(&self, site: &Site) -> Result<(), String> {
-        let old = site.control_plane_machines().await;
+    pub(crate) async fn roll_halfway(&self, cluster: &TestedCluster) -> Result<(), String> {
+        let old = cluster.control_plane_machines().await;
         for machine in &old {
             let hook = json!({"metadata": {"annotations": {HOOK: "of-the-test"}}});
-            site.patch("Machine", machine, Version::V1Beta2, hook).await;
+            cluster
+                .patch("Machine", machine, Version::V1Beta2, hook)
+                .await;
         }
-        self.roll(site).await?;
-        site.some_machine("is deleting", |machine| {
-            machine["metadata"]["deletionTimestamp"].is_string()
-        })
-        .await
+        self.roll(cluster).await?;
+        cluster
+            .some_machine("is deleting", |machine| {
+                machine["metadata"]["deletionTimestamp"].is_string()
+            })
+            .await
     }
 
     /// Lets the rolling update go on to its end.
-    pub(crate) async fn roll_to_the_end(&self, site: &Site) -> Result<(), String> {
+    pub(crate) async fn roll_to_the_end(&self, cluster: &TestedCluster) -> Result<(), String> {
         let mut old = Vec::new();
-        for machine in site.control_plane_machines().await {
-            let object = site.get("Machine", &machine, Version::V1Beta2).await;
+        for machine in cluster.control_plane_machines().await {
+            let object = cluster.get("Machine", &machine, Version::V1Beta2).await;
             if object["metadata"]["annotations"][HOOK].is_null() {
                 continue;
             }
             let hook = json!({"metadata": {"annotations": {HOOK: null}}});
-            site.patch("Machine", &machine, Version::V1Beta2, hook)
+            cluster
+                .patch("Machine", &machine, Version::V1Beta2, hook)
                 .await;
             old.push(machine);
         }
-        self.until_complete(site).await?;
-        let left = site.control_plane_machines().await;
+        self.until_complete(cluster).await?;
+        let left = cluster.control_plane_machines().await;
         if left.iter().any(|machine| old.contains(machine)) {
             return Err(format!(
                 "of the old machines {old:?} there are still {left:?}"

@@ -17,8 +17,8 @@ use crate::{
     moment::Moment,
     planned::planned,
     report::Found,
-    site::{CHECK, Site, Version},
     swap::{self, Home},
+    tested_cluster::{CHECK, TestedCluster, Version},
 };
 
 /// A longer time than that between two passes of any provider over an object that is not complete.
@@ -38,111 +38,114 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
     capo.install(&client).await.unwrap();
     let running = capo.start(&logs).await.unwrap();
 
-    let mut sites = Vec::new();
+    let mut clusters = Vec::new();
     for kind in kinds {
-        let site = Site::start(*kind, client.clone(), &logs).await;
-        sites.push((site, Found::new(*kind)));
+        let cluster = TestedCluster::start(*kind, client.clone(), &logs).await;
+        clusters.push((cluster, Found::new(*kind)));
     }
-    each(&mut sites, async |site, found| {
-        found.made = made(site).await;
+    each(&mut clusters, async |cluster, found| {
+        found.made = made(cluster).await;
     })
     .await;
 
     swap::stop(running);
     let home = Home::make(&logs, &kubernetes.admin_kubeconfig()).unwrap();
-    planned(&mut sites, &home).await;
+    planned(&mut clusters, &home).await;
 
     // CAPO begins what is to be under way when it is stopped. The rolling update takes longest, so it begins first.
     let running = capo.start(&logs).await.unwrap();
     for long in [true, false] {
-        each(&mut sites, async |site, found| {
-            let moment = Moment::of(site.kind);
+        each(&mut clusters, async |cluster, found| {
+            let moment = Moment::of(cluster.kind);
             if found.made.is_ok() && long == (moment == Moment::RollingUpdate) {
-                found.made = moment.begin(site).await;
+                found.made = moment.begin(cluster).await;
             }
         })
         .await;
     }
-    each(&mut sites, async |site, found| {
-        if Moment::of(site.kind) == Moment::Settled {
-            site.until_quiet(QUIET).await;
+    each(&mut clusters, async |cluster, found| {
+        if Moment::of(cluster.kind) == Moment::Settled {
+            cluster.until_quiet(QUIET).await;
         }
-        found.marked = marks::known(site).await;
-        found.present = site.machines_and_templates().await;
+        found.marked = marks::known(cluster).await;
+        found.present = cluster.machines_and_templates().await;
     })
     .await;
 
     // A client sends requests to every cluster until the cluster is deleted.
     let mut clients = Vec::new();
-    for (site, _) in &sites {
-        clients.push(site.start_client().await);
+    for (cluster, _) in &clusters {
+        clients.push(cluster.start_client().await);
     }
 
     // capo-rs takes the clusters over.
     swap::stop(running);
-    let stopped: Vec<Duration> = sites.iter().map(|(site, _)| site.cloud_time()).collect();
-    for (site, _) in &sites {
-        if site.kind == Kind::RenamedRouter {
-            site.rename_router(&site.managed(), "renamed").await;
+    let stopped: Vec<Duration> = clusters
+        .iter()
+        .map(|(cluster, _)| cluster.cloud_time())
+        .collect();
+    for (cluster, _) in &clusters {
+        if cluster.kind == Kind::RenamedRouter {
+            cluster.rename_router(&cluster.managed(), "renamed").await;
         }
     }
-    let marks = last_calls(&sites);
+    let marks = last_calls(&clusters);
     swap::remove_webhooks(&client).await.unwrap();
     let installation = Installation::install(&kubernetes).await.unwrap();
     let observe = ["--load-balancer-gate=observe"];
     let mut manager = installation.ready_manager(&logs, &observe).await.unwrap();
-    each(&mut sites, async |site, found| {
-        if Moment::of(site.kind) == Moment::Settled {
-            found.taken_over = two_passes(site, Version::V1Beta2).await;
+    each(&mut clusters, async |cluster, found| {
+        if Moment::of(cluster.kind) == Moment::Settled {
+            found.taken_over = two_passes(cluster, Version::V1Beta2).await;
         }
     })
     .await;
-    for (site, found) in &mut sites {
-        if site.kind == Kind::Plain {
-            found.taken_over = found.taken_over.clone().and(verified(site, &home).await);
+    for (cluster, found) in &mut clusters {
+        if cluster.kind == Kind::Plain {
+            found.taken_over = found.taken_over.clone().and(verified(cluster, &home).await);
         }
     }
-    for (((site, found), mark), stopped) in sites.iter_mut().zip(&marks).zip(stopped) {
-        found.without_controller = first_call(site, *mark)
+    for (((cluster, found), mark), stopped) in clusters.iter_mut().zip(&marks).zip(stopped) {
+        found.without_controller = first_call(cluster, *mark)
             .await
             .map(|at| at - stopped.as_secs_f64());
     }
     swap::stop(manager.process);
     manager = installation.ready_manager(&logs, &[]).await.unwrap();
     each_with(
-        &mut sites,
+        &mut clusters,
         &marks,
-        async |site, found, mark| match Moment::of(site.kind) {
+        async |cluster, found, mark| match Moment::of(cluster.kind) {
             Moment::Settled => {
-                let enforced = two_passes(site, Version::V1Beta2).await;
-                let present = site.still_present(&found.present).await;
+                let enforced = two_passes(cluster, Version::V1Beta2).await;
+                let present = cluster.still_present(&found.present).await;
                 found.taken_over = found.taken_over.clone().and(enforced).and(present);
-                found.written_by_capo_rs = site.writes_since(mark);
+                found.written_by_capo_rs = cluster.writes_since(mark);
             }
-            moment => found.taken_over = moment.end(site).await,
+            moment => found.taken_over = moment.end(cluster).await,
         },
     )
     .await;
-    each(&mut sites, async |site, found| {
-        found.machines_of_capo_rs = match Moment::of(site.kind) {
+    each(&mut clusters, async |cluster, found| {
+        found.machines_of_capo_rs = match Moment::of(cluster.kind) {
             // The moment itself has replaced the machines of the control plane, or has deleted the cluster.
             Moment::RollingUpdate | Moment::DeletingCluster => Ok(()),
             _ if found.made.is_err() => found.made.clone(),
-            _ if site.kind == Kind::ClusterClass => scaled_and_rolled(site).await,
-            _ => machines_of_capo_rs(site).await,
+            _ if cluster.kind == Kind::ClusterClass => scaled_and_rolled(cluster).await,
+            _ => machines_of_capo_rs(cluster).await,
         };
     })
     .await;
 
     // CAPO gets the clusters back.
-    each(&mut sites, async |site, found| {
-        site.until_quiet(QUIET).await;
-        found.present = site.machines_and_templates().await;
+    each(&mut clusters, async |cluster, found| {
+        cluster.until_quiet(QUIET).await;
+        found.present = cluster.machines_and_templates().await;
     })
     .await;
-    for (site, _) in &sites {
-        if site.kind == Kind::RenamedRouter {
-            site.rename_router("renamed", &site.managed()).await;
+    for (cluster, _) in &clusters {
+        if cluster.kind == Kind::RenamedRouter {
+            cluster.rename_router("renamed", &cluster.managed()).await;
         }
     }
     manager = back(manager, &installation, &logs).await;
@@ -151,44 +154,44 @@ pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
         .unwrap();
     drop(manager);
     swap::restore(&client, &capo).await.unwrap();
-    let marks = last_calls(&sites);
+    let marks = last_calls(&clusters);
     let running = capo.start(&logs).await.unwrap();
-    each_with(&mut sites, &marks, async |site, found, mark| {
-        let passed = two_passes(site, Version::V1Beta1).await;
-        found.machines_of_capo = passed.and(site.still_present(&found.present).await);
-        found.written_by_capo = site.writes_since(mark);
+    each_with(&mut clusters, &marks, async |cluster, found, mark| {
+        let passed = two_passes(cluster, Version::V1Beta1).await;
+        found.machines_of_capo = passed.and(cluster.still_present(&found.present).await);
+        found.written_by_capo = cluster.writes_since(mark);
     })
     .await;
     // A rolling update under CAPO may lose requests, so the clients of real control planes stop before it.
-    for ((site, found), client) in sites.iter_mut().zip(&mut clients) {
-        if site.control_plane.is_some()
+    for ((cluster, found), client) in clusters.iter_mut().zip(&mut clients) {
+        if cluster.control_plane.is_some()
             && let Some(client) = client.take()
         {
             found.requests = client.stop().await;
         }
     }
-    each(&mut sites, async |site, found| {
+    each(&mut clusters, async |cluster, found| {
         if found.made.is_ok() && found.machines_of_capo.is_ok() {
-            found.machines_of_capo = match Moment::of(site.kind) {
+            found.machines_of_capo = match Moment::of(cluster.kind) {
                 Moment::DeletingCluster => Ok(()),
-                Moment::RollingUpdate => rolled(site).await,
-                _ if site.kind == Kind::ClusterClass => scaled_and_rolled(site).await,
-                _ => machines_of_capo(site).await,
+                Moment::RollingUpdate => rolled(cluster).await,
+                _ if cluster.kind == Kind::ClusterClass => scaled_and_rolled(cluster).await,
+                _ => machines_of_capo(cluster).await,
             };
         }
     })
     .await;
-    for ((_, found), client) in sites.iter_mut().zip(clients) {
+    for ((_, found), client) in clusters.iter_mut().zip(clients) {
         if let Some(client) = client {
             found.requests = client.stop().await;
         }
     }
-    each(&mut sites, async |site, found| {
-        found.deleted = deleted(site).await;
+    each(&mut clusters, async |cluster, found| {
+        found.deleted = deleted(cluster).await;
     })
     .await;
     swap::stop(running);
-    sites.into_iter().map(|(_, found)| found).collect()
+    clusters.into_iter().map(|(_, found)| found).collect()
 }
 
 /// Stops the manager, removes its hooks, and starts a manager that only serves the webhooks.
@@ -200,12 +203,12 @@ async fn back(manager: Manager, installation: &Installation, logs: &std::path::P
 }
 
 /// Checks that the commands of the page show the cluster as Ready, and its member.
-async fn verified(site: &Site, home: &Home) -> Result<(), String> {
+async fn verified(cluster: &TestedCluster, home: &Home) -> Result<(), String> {
     let shown = home
-        .verify(&site.name)
+        .verify(&cluster.name)
         .await
         .map_err(|error| error.to_string())?;
-    let row = |line: &str| line.starts_with(&site.name) && line.contains("True");
+    let row = |line: &str| line.starts_with(&cluster.name) && line.contains("True");
     if shown.lines().any(row) && shown.contains("cp-0") {
         return Ok(());
     }
@@ -213,70 +216,77 @@ async fn verified(site: &Site, home: &Home) -> Result<(), String> {
 }
 
 /// Waits until CAPO's cluster is complete and CAPO changes nothing any more.
-async fn made(site: &Site) -> Result<(), String> {
+async fn made(cluster: &TestedCluster) -> Result<(), String> {
     let v = Version::V1Beta1;
-    if Moment::of(site.kind) == Moment::HalfCreatedCluster {
+    if Moment::of(cluster.kind) == Moment::HalfCreatedCluster {
         return Ok(());
     }
-    site.create().await?;
+    cluster.create().await?;
     let ready = |object: &Value| object["status"]["ready"] == true;
-    let cluster = site.referred("infrastructureRef").await?;
-    site.until_object("OpenStackCluster", &cluster, v, ready)
+    let infrastructure = cluster.referred("infrastructureRef").await?;
+    cluster
+        .until_object("OpenStackCluster", &infrastructure, v, ready)
         .await?;
-    for machine in site.first_machines() {
-        site.until_object("OpenStackMachine", machine, v, ready)
+    for machine in cluster.first_machines() {
+        cluster
+            .until_object("OpenStackMachine", machine, v, ready)
             .await?;
     }
-    if site.kind.has_bastion() {
-        site.until_object("OpenStackCluster", &cluster, v, |cluster| {
-            cluster["status"]["bastion"]["floatingIP"].is_string()
-        })
-        .await?;
+    if cluster.kind.has_bastion() {
+        cluster
+            .until_object("OpenStackCluster", &infrastructure, v, |cluster| {
+                cluster["status"]["bastion"]["floatingIP"].is_string()
+            })
+            .await?;
     }
-    for machine in site.first_machines() {
-        site.until_object("Machine", machine, v, |machine| {
-            machine["spec"]["providerID"].is_string()
-        })
-        .await?;
+    for machine in cluster.first_machines() {
+        cluster
+            .until_object("Machine", machine, v, |machine| {
+                machine["spec"]["providerID"].is_string()
+            })
+            .await?;
     }
-    match &site.control_plane {
-        Some(control_plane) => control_plane.until_complete(site).await?,
-        None => site.members_of("cp-0").await?,
+    match &cluster.control_plane {
+        Some(control_plane) => control_plane.until_complete(cluster).await?,
+        None => cluster.members_of("cp-0").await?,
     }
-    if site.kind == Kind::ClusterClass {
-        site.until_workers(1).await?;
+    if cluster.kind == Kind::ClusterClass {
+        cluster.until_workers(1).await?;
     }
     // The bastion's addresses get into the allowed ranges in the pass after it was made.
-    site.touch(v, "made").await;
+    cluster.touch(v, "made").await;
     // The test reports what kubeadm would report. From now on the gate is in force.
-    if site.control_plane.is_none() {
+    if cluster.control_plane.is_none() {
         let initialised = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
-        site.patch_status("Cluster", &site.name, initialised).await;
+        cluster
+            .patch_status("Cluster", &cluster.name, initialised)
+            .await;
     }
-    site.until_quiet(QUIET).await;
+    cluster.until_quiet(QUIET).await;
     Ok(())
 }
 
 /// Waits until the provider that has just started has made two passes over every object.
-async fn two_passes(site: &Site, version: Version) -> Result<(), String> {
+async fn two_passes(cluster: &TestedCluster, version: Version) -> Result<(), String> {
     let mut outcome = Ok(());
     if let Version::V1Beta2 = version {
         // CAPO 0.14 does not write this condition.
         let visited = |object: &Value| condition(object, "Paused").is_some();
-        for (kind, name) in site.objects(version).await {
+        for (kind, name) in cluster.objects(version).await {
             if outcome.is_ok() {
-                outcome = site.until_object(kind, &name, version, visited).await;
+                outcome = cluster.until_object(kind, &name, version, visited).await;
             }
         }
     }
     tokio::time::sleep(QUIET).await;
-    site.touch(version, &jiff::Timestamp::now().to_string())
+    cluster
+        .touch(version, &jiff::Timestamp::now().to_string())
         .await;
     tokio::time::sleep(QUIET).await;
-    site.until_quiet(QUIET).await;
+    cluster.until_quiet(QUIET).await;
     if let Version::V1Beta2 = version {
-        for (kind, name) in site.objects(version).await {
-            let object = site.get(kind, &name, version).await;
+        for (kind, name) in cluster.objects(version).await {
+            let object = cluster.get(kind, &name, version).await;
             let ready = condition(&object, "Ready");
             if ready.as_deref() != Some("True") {
                 let conditions = &object["status"]["conditions"];
@@ -288,18 +298,19 @@ async fn two_passes(site: &Site, version: Version) -> Result<(), String> {
 }
 
 /// capo-rs adds a worker and a control-plane machine, and deletes the worker.
-async fn machines_of_capo_rs(site: &Site) -> Result<(), String> {
+async fn machines_of_capo_rs(cluster: &TestedCluster) -> Result<(), String> {
     let v = Version::V1Beta2;
-    site.machine("cp-1", true, v).await?;
-    site.machine("w-1", false, v).await?;
+    cluster.machine("cp-1", true, v).await?;
+    cluster.machine("w-1", false, v).await?;
     for machine in ["cp-1", "w-1"] {
-        site.until_object("OpenStackMachine", machine, v, is_provisioned)
+        cluster
+            .until_object("OpenStackMachine", machine, v, is_provisioned)
             .await?;
     }
-    site.members_of("cp-1").await?;
+    cluster.members_of("cp-1").await?;
     // CAPO writes the provider id in every pass, and its webhook refuses to change it.
     for machine in ["cp-0", "cp-1", "w-1"] {
-        let object = site.get("OpenStackMachine", machine, v).await;
+        let object = cluster.get("OpenStackMachine", machine, v).await;
         let provider_id = object["spec"]["providerID"].as_str().unwrap_or_default();
         if !provider_id.starts_with("openstack:///") {
             return Err(format!(
@@ -307,40 +318,43 @@ async fn machines_of_capo_rs(site: &Site) -> Result<(), String> {
             ));
         }
     }
-    site.delete("Machine", "w-1").await;
-    site.until_object("Machine", "w-1", v, Value::is_null).await
+    cluster.delete("Machine", "w-1").await;
+    cluster
+        .until_object("Machine", "w-1", v, Value::is_null)
+        .await
 }
 
 /// CAPO adds a worker and a control-plane machine.
-async fn machines_of_capo(site: &Site) -> Result<(), String> {
+async fn machines_of_capo(cluster: &TestedCluster) -> Result<(), String> {
     let v = Version::V1Beta1;
-    site.machine("cp-2", true, v).await?;
-    site.machine("w-2", false, v).await?;
+    cluster.machine("cp-2", true, v).await?;
+    cluster.machine("w-2", false, v).await?;
     for machine in ["cp-2", "w-2"] {
-        site.until_object("OpenStackMachine", machine, v, |machine| {
-            machine["status"]["ready"] == true
-        })
-        .await?;
+        cluster
+            .until_object("OpenStackMachine", machine, v, |machine| {
+                machine["status"]["ready"] == true
+            })
+            .await?;
     }
-    site.members_of("cp-2").await
+    cluster.members_of("cp-2").await
 }
 
 /// The provider adds a worker to a Cluster from a ClusterClass, replaces its control plane, and deletes a worker.
-async fn scaled_and_rolled(site: &Site) -> Result<(), String> {
-    site.scale_workers(2).await?;
-    rolled(site).await?;
-    site.scale_workers(1).await
+async fn scaled_and_rolled(cluster: &TestedCluster) -> Result<(), String> {
+    cluster.scale_workers(2).await?;
+    rolled(cluster).await?;
+    cluster.scale_workers(1).await
 }
 
 /// The provider replaces every machine of a real control plane.
-async fn rolled(site: &Site) -> Result<(), String> {
-    site.control_plane().roll(site).await?;
-    site.control_plane().until_complete(site).await
+async fn rolled(cluster: &TestedCluster) -> Result<(), String> {
+    cluster.control_plane().roll(cluster).await?;
+    cluster.control_plane().until_complete(cluster).await
 }
 
-async fn deleted(site: &Site) -> Result<(), String> {
-    site.delete("Cluster", &site.name).await;
-    site.is_deleted().await
+async fn deleted(cluster: &TestedCluster) -> Result<(), String> {
+    cluster.delete("Cluster", &cluster.name).await;
+    cluster.is_deleted().await
 }
 
 fn condition(object: &Value, kind: &str) -> Option<String> {
@@ -349,39 +363,47 @@ fn condition(object: &Value, kind: &str) -> Option<String> {
     found["status"].as_str().map(str::to_owned)
 }
 
-pub(crate) fn last_calls(sites: &[(Site, Found)]) -> Vec<u64> {
-    sites
+pub(crate) fn last_calls(clusters: &[(TestedCluster, Found)]) -> Vec<u64> {
+    clusters
         .iter()
-        .map(|(site, _)| site.cloud.control().last_call())
+        .map(|(cluster, _)| cluster.cloud.control().last_call())
         .collect()
 }
 
 /// The time of the first call to its cloud after call number `mark`. There is none if the cluster is paused.
-async fn first_call(site: &Site, mark: u64) -> Option<f64> {
-    let at_most = match site.kind {
+async fn first_call(cluster: &TestedCluster, mark: u64) -> Option<f64> {
+    let at_most = match cluster.kind {
         Kind::HeldMember => Duration::ZERO,
         _ => PATIENCE,
     };
     let wait = CHECK.at_most(at_most);
     wait.some(async || {
-        let calls = site.cloud.control().calls_since(mark);
+        let calls = cluster.cloud.control().calls_since(mark);
         calls.first().map(|call| call.at)
     })
     .await
 }
 
-/// Runs `act` for all sites side by side.
-async fn each(sites: &mut [(Site, Found)], act: impl AsyncFn(&Site, &mut Found)) {
-    join_all(sites.iter_mut().map(|(site, found)| act(site, found))).await;
+/// Runs `act` for all clusters side by side.
+async fn each(
+    clusters: &mut [(TestedCluster, Found)],
+    act: impl AsyncFn(&TestedCluster, &mut Found),
+) {
+    join_all(
+        clusters
+            .iter_mut()
+            .map(|(cluster, found)| act(cluster, found)),
+    )
+    .await;
 }
 
 async fn each_with(
-    sites: &mut [(Site, Found)],
+    clusters: &mut [(TestedCluster, Found)],
     marks: &[u64],
-    act: impl AsyncFn(&Site, &mut Found, u64),
+    act: impl AsyncFn(&TestedCluster, &mut Found, u64),
 ) {
-    let all = sites.iter_mut().zip(marks);
-    join_all(all.map(|((site, found), mark)| act(site, found, *mark))).await;
+    let all = clusters.iter_mut().zip(marks);
+    join_all(all.map(|((cluster, found), mark)| act(cluster, found, *mark))).await;
 }
 
 /// The folder of the logs, which stay after the run.

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::contract::{Access, Raw};
 
-use crate::site::Version;
+use crate::tested_cluster::Version;
 
 /// Names, tags, metadata and annotations that users, specifications and these tests give.
 pub(crate) const FROM_THE_USER: [&str; 9] = [

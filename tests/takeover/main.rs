@@ -27,8 +27,8 @@ mod moment;
 mod planned;
 mod report;
 mod requests;
-mod site;
 mod swap;
+mod tested_cluster;
 
 /// A test of every kind of cluster.
 macro_rules! kinds {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     kinds::FROM_THE_USER,
-    site::{Site, Version},
+    tested_cluster::{TestedCluster, Version},
 };
 
 /// The list of marks. Each line has the releases, the kind of object, the part of the object, and the value.
@@ -40,8 +40,8 @@ struct Mark {
 }
 
 /// Checks that the list has every mark in a cluster that CAPO has made.
-pub(crate) async fn known(site: &Site) -> Result<(), String> {
-    let unknown = unknown(site).await;
+pub(crate) async fn known(cluster: &TestedCluster) -> Result<(), String> {
+    let unknown = unknown(cluster).await;
     if unknown.is_empty() {
         return Ok(());
     }
@@ -50,13 +50,13 @@ pub(crate) async fn known(site: &Site) -> Result<(), String> {
     ))
 }
 
-async fn unknown(site: &Site) -> Vec<String> {
-    let mut found = in_kubernetes(site).await;
-    found.extend(in_openstack(site).await);
-    let machines = site.servers().await;
+async fn unknown(cluster: &TestedCluster) -> Vec<String> {
+    let mut found = in_kubernetes(cluster).await;
+    found.extend(in_openstack(cluster).await);
+    let machines = cluster.servers().await;
     let mut unknown: Vec<String> = found
         .iter()
-        .filter(|mark| !mark.is_known(&site.name, &machines))
+        .filter(|mark| !mark.is_known(&cluster.name, &machines))
         .map(|mark| format!("{}\t{}\t{}", mark.on, mark.part, mark.value))
         .collect();
     unknown.sort();
@@ -102,7 +102,7 @@ fn expansions(value: &str, cluster: &str, machines: &[String]) -> Vec<String> {
     all
 }
 
-async fn in_kubernetes(site: &Site) -> Vec<Mark> {
+async fn in_kubernetes(cluster: &TestedCluster) -> Vec<Mark> {
     let mut found = Vec::new();
     for kind in [
         "OpenStackCluster",
@@ -114,7 +114,7 @@ async fn in_kubernetes(site: &Site) -> Vec<Mark> {
         "IPAddressClaim",
         "IPAddress",
     ] {
-        for object in site.list(kind, Version::V1Beta1).await {
+        for object in cluster.list(kind, Version::V1Beta1).await {
             of_object(kind, &object.metadata, &mut found);
             let conditions = object.data["status"]["conditions"].as_array();
             found.extend(conditions.into_iter().flatten().map(|condition| Mark {
@@ -124,7 +124,7 @@ async fn in_kubernetes(site: &Site) -> Vec<Mark> {
             }));
         }
     }
-    let definitions: Api<CustomResourceDefinition> = Api::all(site.client.clone());
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     let definitions = definitions.list_metadata(&ListParams::default()).await;
     for definition in definitions.unwrap() {
         let name = definition.metadata.name.as_deref().unwrap_or_default();
@@ -157,8 +157,8 @@ fn of_object(kind: &'static str, metadata: &ObjectMeta, found: &mut Vec<Mark>) {
     }
 }
 
-async fn in_openstack(site: &Site) -> Vec<Mark> {
-    let raw = site.raw().await;
+async fn in_openstack(cluster: &TestedCluster) -> Vec<Mark> {
+    let raw = cluster.raw().await;
     let mut found = Vec::new();
     for (service, path, key) in RESOURCES {
         let (_, listed) = raw.get(service, path).await;

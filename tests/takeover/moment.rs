@@ -6,7 +6,7 @@ use test_support::env::cluster_api::is_provisioned;
 
 use crate::{
     kinds::Kind,
-    site::{Site, Version},
+    tested_cluster::{TestedCluster, Version},
 };
 
 /// The machine that is created or deleted at that moment.
@@ -43,118 +43,132 @@ impl Moment {
     }
 
     /// Lets CAPO begin what is under way at this moment.
-    pub(crate) async fn begin(self, site: &Site) -> Result<(), String> {
+    pub(crate) async fn begin(self, cluster: &TestedCluster) -> Result<(), String> {
         let v = Version::V1Beta1;
         match self {
             Self::Settled => Ok(()),
-            Self::RollingUpdate => site.control_plane().roll_halfway(site).await,
+            Self::RollingUpdate => cluster.control_plane().roll_halfway(cluster).await,
             Self::HeldMember => {
                 command(
-                    site,
+                    cluster,
                     json!({"hold": {"member": LATE, "status": "PENDING_CREATE"}}),
                 );
-                site.machine(LATE, true, v).await?;
-                site.until_balancer("its new member is PENDING", |members| {
-                    members.iter().any(|(name, status)| {
-                        name.ends_with(LATE) && *status == Provisioning::PendingCreate
+                cluster.machine(LATE, true, v).await?;
+                cluster
+                    .until_balancer("its new member is PENDING", |members| {
+                        members.iter().any(|(name, status)| {
+                            name.ends_with(LATE) && *status == Provisioning::PendingCreate
+                        })
                     })
-                })
-                .await?;
+                    .await?;
                 // CAPO 0.14 waits for a new member, and a gate that only observes does not.
-                site.pause(true).await;
+                cluster.pause(true).await;
                 Ok(())
             }
             Self::DeletingMachine => {
-                site.machine(LATE, true, v).await?;
-                site.until_object("OpenStackMachine", LATE, v, |it| {
-                    it["status"]["ready"] == true
-                })
-                .await?;
-                site.members_of(LATE).await?;
-                let slow = json!({"operation": "member-delete", "name": LATE, "duration": LONG, "count": 1});
-                command(site, json!({"operation": slow}));
-                site.delete("Machine", LATE).await;
-                site.until_balancer("its leaving member is PENDING", |members| {
-                    members.iter().any(|(name, status)| {
-                        name.ends_with(LATE) && *status == Provisioning::PendingDelete
+                cluster.machine(LATE, true, v).await?;
+                cluster
+                    .until_object("OpenStackMachine", LATE, v, |it| {
+                        it["status"]["ready"] == true
                     })
-                })
-                .await
+                    .await?;
+                cluster.members_of(LATE).await?;
+                let slow = json!({"operation": "member-delete", "name": LATE, "duration": LONG, "count": 1});
+                command(cluster, json!({"operation": slow}));
+                cluster.delete("Machine", LATE).await;
+                cluster
+                    .until_balancer("its leaving member is PENDING", |members| {
+                        members.iter().any(|(name, status)| {
+                            name.ends_with(LATE) && *status == Provisioning::PendingDelete
+                        })
+                    })
+                    .await
             }
             Self::DeletingCluster => {
                 let slow =
                     json!({"operation": "load-balancer-delete", "duration": LONG, "count": 1});
-                command(site, json!({"operation": slow}));
-                site.delete("Cluster", &site.name).await;
-                site.until_balancer("it is PENDING_DELETE", |members| {
-                    members.contains(&(String::new(), Provisioning::PendingDelete))
-                })
-                .await
+                command(cluster, json!({"operation": slow}));
+                cluster.delete("Cluster", &cluster.name).await;
+                cluster
+                    .until_balancer("it is PENDING_DELETE", |members| {
+                        members.contains(&(String::new(), Provisioning::PendingDelete))
+                    })
+                    .await
             }
             Self::HalfCreatedCluster => {
-                site.create().await?;
-                site.until_balancer("it is PENDING_CREATE", |members| {
-                    members.contains(&(String::new(), Provisioning::PendingCreate))
-                })
-                .await
+                cluster.create().await?;
+                cluster
+                    .until_balancer("it is PENDING_CREATE", |members| {
+                        members.contains(&(String::new(), Provisioning::PendingCreate))
+                    })
+                    .await
             }
         }
     }
 
     /// Waits until capo-rs has finished it, with its gate in force.
-    pub(crate) async fn end(self, site: &Site) -> Result<(), String> {
+    pub(crate) async fn end(self, cluster: &TestedCluster) -> Result<(), String> {
         let v = Version::V1Beta2;
         let admitted = is_provisioned;
         match self {
             Self::Settled => Ok(()),
-            Self::RollingUpdate => site.control_plane().roll_to_the_end(site).await,
+            Self::RollingUpdate => cluster.control_plane().roll_to_the_end(cluster).await,
             Self::HeldMember => {
-                site.pause(false).await;
-                site.until_object("OpenStackMachine", LATE, v, |it| {
-                    let gate =
-                        test_support::env::cluster_api::condition(it, "APIServerLoadBalancerReady");
-                    gate.is_some_and(|(_, reason, _)| reason == "MemberPending")
-                })
-                .await?;
-                if admitted(&site.get("OpenStackMachine", LATE, v).await) {
+                cluster.pause(false).await;
+                cluster
+                    .until_object("OpenStackMachine", LATE, v, |it| {
+                        let gate = test_support::env::cluster_api::condition(
+                            it,
+                            "APIServerLoadBalancerReady",
+                        );
+                        gate.is_some_and(|(_, reason, _)| reason == "MemberPending")
+                    })
+                    .await?;
+                if admitted(&cluster.get("OpenStackMachine", LATE, v).await) {
                     return Err("a machine was admitted whose member is PENDING".to_owned());
                 }
-                command(site, json!({"release": LATE}));
-                site.until_object("OpenStackMachine", LATE, v, admitted)
+                command(cluster, json!({"release": LATE}));
+                cluster
+                    .until_object("OpenStackMachine", LATE, v, admitted)
                     .await?;
-                site.members_of(LATE).await
+                cluster.members_of(LATE).await
             }
             Self::DeletingMachine => {
-                site.until_object("Machine", LATE, v, Value::is_null)
+                cluster
+                    .until_object("Machine", LATE, v, Value::is_null)
                     .await?;
-                site.until_balancer("its member is gone", |members| {
-                    members.iter().all(|(name, _)| !name.ends_with(LATE))
-                })
-                .await
+                cluster
+                    .until_balancer("its member is gone", |members| {
+                        members.iter().all(|(name, _)| !name.ends_with(LATE))
+                    })
+                    .await
             }
-            Self::DeletingCluster => site.is_deleted().await,
+            Self::DeletingCluster => cluster.is_deleted().await,
             Self::HalfCreatedCluster => {
                 for machine in ["cp-0", "w-0"] {
-                    site.until_object("OpenStackMachine", machine, v, admitted)
+                    cluster
+                        .until_object("OpenStackMachine", machine, v, admitted)
                         .await?;
                 }
-                site.members_of("cp-0").await?;
-                let duplicates = site.cloud.control().duplicates();
+                cluster.members_of("cp-0").await?;
+                let duplicates = cluster.cloud.control().duplicates();
                 if !duplicates.is_empty() {
                     return Err(format!("twice in the cloud: {duplicates:?}"));
                 }
                 let initialised =
                     json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
-                site.patch_status("Cluster", &site.name, initialised).await;
+                cluster
+                    .patch_status("Cluster", &cluster.name, initialised)
+                    .await;
                 Ok(())
             }
         }
     }
 }
 
-fn command(site: &Site, command: Value) {
+fn command(cluster: &TestedCluster, command: Value) {
     let text = command.to_string();
-    let answer = site.cloud.control().run(command);
+    let answer = cluster.cloud.control().run(command);
     assert!(answer.is_ok(), "{text}: {answer:?}");
 }
 

@@ -5,26 +5,26 @@ use crate::{
     kinds::Kind,
     moment::Moment,
     report::Found,
-    site::Site,
     swap::{self, Home},
+    tested_cluster::TestedCluster,
 };
 
 /// `capo-rs plan` over what CAPO made: it lists nothing, it lists a rule that is missing, and it writes nothing.
-pub(crate) async fn planned(sites: &mut [(Site, Found)], home: &Home) {
-    let marks = last_calls(sites);
+pub(crate) async fn planned(clusters: &mut [(TestedCluster, Found)], home: &Home) {
+    let marks = last_calls(clusters);
     let mut before = Vec::new();
-    for (site, _) in sites.iter() {
-        before.push(site.resource_versions().await);
+    for (cluster, _) in clusters.iter() {
+        before.push(cluster.resource_versions().await);
     }
     let plan = home.plan().await.unwrap();
     let complete = match plan.code {
         Some(0) => Ok(()),
         code => Err(format!("plan ended with {code:?}: {}", plan.complaints)),
     };
-    for (site, found) in sites.iter_mut() {
-        found.planned = match plan.of(&site.name) {
+    for (cluster, found) in clusters.iter_mut() {
+        found.planned = match plan.of(&cluster.name) {
             // CAPO has not created anything of this cluster yet.
-            _ if Moment::of(site.kind) == Moment::HalfCreatedCluster => Ok(()),
+            _ if Moment::of(cluster.kind) == Moment::HalfCreatedCluster => Ok(()),
             changes if changes.is_empty() => complete.clone(),
             changes => Err(format!("plan lists {changes:#?}")),
         };
@@ -32,40 +32,42 @@ pub(crate) async fn planned(sites: &mut [(Site, Found)], home: &Home) {
     let report = home.preflight().await.unwrap();
     // No cert-manager issues certificates here.
     let missing = report.to_string().contains("CertManagerMissing");
-    for (site, found) in sites.iter_mut() {
-        let problems = swap::problems(&report, &site.name);
+    for (cluster, found) in clusters.iter_mut() {
+        let problems = swap::problems(&report, &cluster.name);
         if !problems.is_empty() || !missing {
             let failure = format!("preflight finds {problems:?} in {report:#}");
             found.planned = found.planned.clone().and(Err(failure));
         }
     }
-    let rule_of = sites.iter().position(|(site, _)| site.kind == Kind::Plain);
+    let rule_of = clusters
+        .iter()
+        .position(|(cluster, _)| cluster.kind == Kind::Plain);
     let mut without_a_rule = None;
-    if let Some((site, found)) = rule_of.and_then(|at| sites.get_mut(at)) {
-        let rule = site.remove_api_rule().await;
-        let mark = site.cloud.control().last_call();
+    if let Some((cluster, found)) = rule_of.and_then(|at| clusters.get_mut(at)) {
+        let rule = cluster.remove_api_rule().await;
+        let mark = cluster.cloud.control().last_call();
         let plan = home.plan().await.unwrap();
-        let listed = plan.of(&site.name).join("\n");
+        let listed = plan.of(&cluster.name).join("\n");
         let asserted = plan.code == Some(1)
             && listed.contains("security_group_rule_create")
             && listed.contains("6443")
-            && site.writes_since(mark).is_empty();
+            && cluster.writes_since(mark).is_empty();
         if !asserted {
             let failure = format!("plan without a rule ended with {:?}: {listed}", plan.code);
             found.planned = found.planned.clone().and(Err(failure));
         }
-        site.restore_rule(rule).await;
-        without_a_rule = Some(site.name.clone());
+        cluster.restore_rule(rule).await;
+        without_a_rule = Some(cluster.name.clone());
     }
-    for (((site, found), mark), before) in sites.iter_mut().zip(marks).zip(before) {
+    for (((cluster, found), mark), before) in clusters.iter_mut().zip(marks).zip(before) {
         // The test itself deleted and created the rule.
-        let own = if without_a_rule.as_ref() == Some(&site.name) {
+        let own = if without_a_rule.as_ref() == Some(&cluster.name) {
             2
         } else {
             0
         };
-        let writes = site.writes_since(mark);
-        let after = site.resource_versions().await;
+        let writes = cluster.writes_since(mark);
+        let after = cluster.resource_versions().await;
         if writes.len() > own || before != after {
             let failure = format!("plan changed something: {writes:?}; {before:?}, then {after:?}");
             found.planned = found.planned.clone().and(Err(failure));

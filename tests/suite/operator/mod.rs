@@ -8,7 +8,7 @@ mod log;
 mod manifests;
 mod quickstart;
 mod release;
-mod release_site;
+mod release_environment;
 mod secrets;
 mod state_metrics;
 mod swap;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use test_support::repository;
 
-use super::release_site::{Site, block};
+use super::release_environment::{ReleaseEnvironment, block};
 use crate::env::programs;
 
 /// Other providers of the management cluster, by the labels that clusterctl gives them. Their content does not matter here.
@@ -29,21 +29,21 @@ fn of_capo() -> PathBuf {
 }
 
 /// What CAPO's release has made of the definitions of the kinds that have two versions in ours.
-async fn is_capos(site: &Site) {
-    let deployment = site
+async fn is_capos(environment: &ReleaseEnvironment) {
+    let deployment = environment
         .get("-n capo-system deployment capo-controller-manager")
         .await;
     let manager = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(manager["command"], json!(["/manager"]));
     for plural in ["openstackclusters", "openstackmachines"] {
-        let crd = site
+        let crd = environment
             .get(&format!("crd {plural}.infrastructure.cluster.x-k8s.io"))
             .await;
         let versions = crd["spec"]["versions"].as_array().unwrap();
         assert_eq!(versions.len(), 1, "{versions:?}");
         assert_eq!(crd["status"]["storedVersions"], json!(["v1beta1"]));
     }
-    let webhooks = site
+    let webhooks = environment
         .get("validatingwebhookconfiguration capo-validating-webhook-configuration")
         .await;
     for entry in webhooks["webhooks"].as_array().unwrap() {
@@ -54,31 +54,33 @@ async fn is_capos(site: &Site) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_server_side_apply_and_back() {
-    let site = Site::start().await;
-    site.create_cluster_api(&[
-        "core/crds/cluster.x-k8s.io_clusters.yaml",
-        "core/crds/cluster.x-k8s.io_machines.yaml",
-        "core/crds/cluster.x-k8s.io_machinedeployments.yaml",
-        "control-plane/crds/controlplane.cluster.x-k8s.io_kubeadmcontrolplanes.yaml",
-    ])
-    .await;
+    let environment = ReleaseEnvironment::start().await;
+    environment
+        .create_cluster_api(&[
+            "core/crds/cluster.x-k8s.io_clusters.yaml",
+            "core/crds/cluster.x-k8s.io_machines.yaml",
+            "core/crds/cluster.x-k8s.io_machinedeployments.yaml",
+            "control-plane/crds/controlplane.cluster.x-k8s.io_kubeadmcontrolplanes.yaml",
+        ])
+        .await;
     let file = of_capo();
-    site.run(&format!(
-        "kubectl create --field-manager=clusterctl -f {}",
-        file.display()
-    ))
-    .await;
-    let _rolling_out = site.roll_out().await;
-    let of_capo = installed(&site).await;
+    environment
+        .run(&format!(
+            "kubectl create --field-manager=clusterctl -f {}",
+            file.display()
+        ))
+        .await;
+    let _rolling_out = environment.roll_out().await;
+    let of_capo = installed(&environment).await;
     for before in ["healthy", "cluster-api", "backup"] {
-        site.run(&block(before)).await;
+        environment.run(&block(before)).await;
     }
-    let kept = std::fs::read_to_string(site.path("openstack-crds.yaml")).unwrap();
+    let kept = std::fs::read_to_string(environment.path("openstack-crds.yaml")).unwrap();
     assert_eq!(kept.matches("kind: CustomResourceDefinition\n").count(), 7);
-    site.run(&block("swap")).await;
-    site.run(&block("swapped")).await;
-    assert_eq!(site.is_ours().await, 5, "CAPO's entries are gone");
-    let deployment = site
+    environment.run(&block("swap")).await;
+    environment.run(&block("swapped")).await;
+    assert_eq!(environment.is_ours().await, 5, "CAPO's entries are gone");
+    let deployment = environment
         .get("-n capo-system deployment capo-controller-manager")
         .await;
     let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
@@ -89,8 +91,8 @@ async fn by_server_side_apply_and_back() {
     assert_eq!(deployment["spec"]["replicas"], 2);
 
     // The second step of the page removes the flag. There is no conflict any more.
-    site.run(&block("enforce")).await;
-    let deployment = site
+    environment.run(&block("enforce")).await;
+    let deployment = environment
         .get("-n capo-system deployment capo-controller-manager")
         .await;
     let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
@@ -99,14 +101,14 @@ async fn by_server_side_apply_and_back() {
     // The way back: CAPO's release replaces what capo-rs has installed.
     let capo = std::fs::read(&file).unwrap();
     let capo = release(
-        &site,
+        &environment,
         "infrastructure-openstack",
         "v0.14.7",
         "infrastructure-components.yaml",
         &capo,
         series(14, 0, "v1beta1").as_bytes(),
     );
-    configure(&site, &capo, &[]);
+    configure(&environment, &capo, &[]);
     for step in [
         "back-hooks",
         "back-converter",
@@ -114,37 +116,43 @@ async fn by_server_side_apply_and_back() {
         "back-capo",
         "back-leftovers",
     ] {
-        site.run(&block(step)).await;
+        environment.run(&block(step)).await;
     }
-    is_capos(&site).await;
-    assert_eq!(installed(&site).await, of_capo, "nothing of ours is left");
+    is_capos(&environment).await;
+    assert_eq!(
+        installed(&environment).await,
+        of_capo,
+        "nothing of ours is left"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_server_side_apply_alone() {
     // The installation is also complete without the other steps of the page, because capo-rs answers the entries of CAPO that
     // stay.
-    let site = Site::start().await;
+    let environment = ReleaseEnvironment::start().await;
     let capo = of_capo();
-    site.run(&format!(
-        "kubectl create --field-manager=clusterctl -f {}",
-        capo.display()
-    ))
-    .await;
+    environment
+        .run(&format!(
+            "kubectl create --field-manager=clusterctl -f {}",
+            capo.display()
+        ))
+        .await;
     let print = "{ capo-rs crds; capo-rs manifests --image=ghcr.io/capo-rs/capo-rs:v1.0.0; }";
-    site.run(&format!(
-        "{print} | kubectl apply --server-side --force-conflicts -f -"
-    ))
-    .await;
-    assert_eq!(site.is_ours().await, 10);
+    environment
+        .run(&format!(
+            "{print} | kubectl apply --server-side --force-conflicts -f -"
+        ))
+        .await;
+    assert_eq!(environment.is_ours().await, 10);
 }
 
 /// The objects of the provider that is installed, and those of ours that stayed.
-async fn installed(site: &Site) -> Vec<String> {
+async fn installed(environment: &ReleaseEnvironment) -> Vec<String> {
     let kinds = "clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,service,deployment,poddisruptionbudget,\
         networkpolicy,priorityclass,certificates.cert-manager.io,issuers.cert-manager.io,customresourcedefinition,\
         validatingwebhookconfiguration";
-    let names = site
+    let names = environment
         .run(&format!(
             "kubectl get {kinds} -A -l cluster.x-k8s.io/provider=infrastructure-openstack -o name"
         ))
@@ -154,16 +162,16 @@ async fn installed(site: &Site) -> Vec<String> {
     names
 }
 
-/// A release in the local repository of `site`.
+/// A release in the local repository of `environment`.
 fn release(
-    site: &Site,
+    environment: &ReleaseEnvironment,
     provider: &str,
     version: &str,
     file: &str,
     content: &[u8],
     metadata: &[u8],
 ) -> PathBuf {
-    let folder = site.path("repository").join(provider).join(version);
+    let folder = environment.path("repository").join(provider).join(version);
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("metadata.yaml"), metadata).unwrap();
     std::fs::write(folder.join(file), content).unwrap();
@@ -177,14 +185,14 @@ fn series(minor: u32, major: u32, contract: &str) -> String {
     .to_string()
 }
 
-fn configure(site: &Site, openstack: &Path, others: &[PathBuf]) {
+fn configure(environment: &ReleaseEnvironment, openstack: &Path, others: &[PathBuf]) {
     let mut providers =
         vec![json!({"name": "openstack", "type": "InfrastructureProvider", "url": openstack})];
     for ((label, kind, _), url) in OTHERS.into_iter().zip(others) {
         let name = label.rsplit_once("-kubeadm").map_or(label, |_| "kubeadm");
         providers.push(json!({"name": name, "type": kind, "url": url}));
     }
-    let folder = site.path(".config/cluster-api");
+    let folder = environment.path(".config/cluster-api");
     std::fs::create_dir_all(&folder).unwrap();
     let text = json!({"providers": providers}).to_string();
     std::fs::write(folder.join("clusterctl.yaml"), text).unwrap();
@@ -192,16 +200,17 @@ fn configure(site: &Site, openstack: &Path, others: &[PathBuf]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_clusterctl() {
-    let site = Site::start().await;
+    let environment = ReleaseEnvironment::start().await;
     // clusterctl reads from it which contract Cluster API serves.
-    site.create_cluster_api(&["core/crds/cluster.x-k8s.io_clusters.yaml"])
+    environment
+        .create_cluster_api(&["core/crds/cluster.x-k8s.io_clusters.yaml"])
         .await;
     let others = OTHERS.map(|(name, _, file)| {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name}});
         let content = namespace.to_string();
         release(
-            &site,
+            &environment,
             name,
             "v1.14.2",
             file,
@@ -212,43 +221,45 @@ async fn by_clusterctl() {
     let file = "infrastructure-components.yaml";
     let capo = std::fs::read(of_capo()).unwrap();
     let capo = release(
-        &site,
+        &environment,
         "infrastructure-openstack",
         "v0.14.7",
         file,
         &capo,
         series(14, 0, "v1beta1").as_bytes(),
     );
-    configure(&site, &capo, &others);
-    site.run(
-        "clusterctl init --core cluster-api:v1.14.2 --bootstrap kubeadm:v1.14.2 \
+    configure(&environment, &capo, &others);
+    environment
+        .run(
+            "clusterctl init --core cluster-api:v1.14.2 --bootstrap kubeadm:v1.14.2 \
          --control-plane kubeadm:v1.14.2 --infrastructure openstack:v0.14.7",
-    )
-    .await;
+        )
+        .await;
     // This kind has no webhook, so an object of it can be created while no manager runs.
     let pool = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackFloatingIPPool",
         "metadata": {"name": "kept", "namespace": "default"},
         "spec": {"reclaimPolicy": "Retain", "identityRef": {"type": "Secret", "name": "s", "cloudName": "c"}},
     });
-    site.run(&format!("kubectl create -f - <<'END'\n{pool}\nEND"))
+    environment
+        .run(&format!("kubectl create -f - <<'END'\n{pool}\nEND"))
         .await;
-    let before = site.get("openstackfloatingippool kept").await;
+    let before = environment.get("openstackfloatingippool kept").await;
 
-    let components = site
+    let components = environment
         .run("capo-rs manifests --with=crds --image=ghcr.io/capo-rs/capo-rs:v1.0.0")
         .await;
     let metadata = std::fs::read(repository("deploy/metadata.yaml")).unwrap();
     let ours = release(
-        &site,
+        &environment,
         "infrastructure-openstack",
         "v1.0.0",
         file,
         components.as_bytes(),
         &metadata,
     );
-    configure(&site, &ours, &others);
-    let plan = site.run("clusterctl upgrade plan").await;
+    configure(&environment, &ours, &others);
+    let plan = environment.run("clusterctl upgrade plan").await;
     let offered = plan
         .lines()
         .find(|line| line.starts_with("infrastructure-openstack"));
@@ -257,18 +268,18 @@ async fn by_clusterctl() {
         offered.contains("v0.14.7") && offered.contains("v1.0.0"),
         "{offered}"
     );
-    site.run(&block("clusterctl")).await;
-    assert_eq!(site.is_ours().await, 5);
-    let inventory = site
+    environment.run(&block("clusterctl")).await;
+    assert_eq!(environment.is_ours().await, 5);
+    let inventory = environment
         .get("-n capo-system providers.clusterctl.cluster.x-k8s.io infrastructure-openstack")
         .await;
     assert_eq!(inventory["version"], "v1.0.0");
-    site.run(&block("back-inventory")).await;
-    let inventory = site
+    environment.run(&block("back-inventory")).await;
+    let inventory = environment
         .get("-n capo-system providers.clusterctl.cluster.x-k8s.io infrastructure-openstack")
         .await;
     assert_eq!(inventory["version"], "v0.14.7");
-    let after = site.get("openstackfloatingippool kept").await;
+    let after = environment.get("openstackfloatingippool kept").await;
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_ne!(after["metadata"]["uid"], Value::Null);
 }

@@ -2,7 +2,7 @@
 //! clusterctl does in the life of an installation: an upgrade, a move in the middle of a rollout, and the deletion of
 //! everything.
 
-mod site;
+mod environment;
 
 use std::{
     net::TcpListener,
@@ -27,7 +27,7 @@ use test_support::{
 };
 
 use crate::env::{Clusterctl, cluster_api::condition};
-use site::{NAME, Site, block, install_openstack, with_external_etcd};
+use environment::{NAME, QuickstartEnvironment, block, install_openstack, with_external_etcd};
 
 const README: &str = include_str!("../../../../README.md");
 const QUICKSTART: &str = include_str!("../../../../docs/quickstart.md");
@@ -38,7 +38,7 @@ const PROMISED: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
-    let site = Site::start().await;
+    let environment = QuickstartEnvironment::start().await;
     let clusterctl = Arc::new(Clusterctl::new(&["v1.0.0"]).unwrap());
     let cloud = FakeCloud::start(Options {
         durations: Durations {
@@ -54,7 +54,7 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
     let workload = Arc::new(workload);
     let machines = Machines::start(
         Cluster {
-            client: site.client.clone(),
+            client: environment.client.clone(),
             name: NAME.to_owned(),
             workload: workload.clone(),
             more_ports: Vec::new(),
@@ -69,16 +69,17 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
 
     // These are the steps of README.md, from the installation to the API's answer.
     let began = Instant::now();
-    let printed = site.run(&clusterctl, block(README, "init")).await;
+    let printed = environment.run(&clusterctl, block(README, "init")).await;
     assert!(printed.contains("infrastructure-openstack"), "{printed}");
     let (variables, generate) = (block(README, "variables"), block(README, "generate"));
-    site.run(&clusterctl, &format!("{variables}{own}{generate}"))
+    environment
+        .run(&clusterctl, &format!("{variables}{own}{generate}"))
         .await;
     make_bootable(&clusterctl.home().join("demo.yaml"), &workload);
-    site.run(&clusterctl, block(README, "apply")).await;
-    let nodes = site.run(&clusterctl, block(README, "answer")).await;
+    environment.run(&clusterctl, block(README, "apply")).await;
+    let nodes = environment.run(&clusterctl, block(README, "answer")).await;
     assert!(nodes.contains("Ready"), "{nodes}");
-    site.until_available().await;
+    environment.until_available().await;
     let took = began.elapsed();
     if std::env::var_os("CAPO_RS_MEASURE").is_some() {
         figures::record(
@@ -94,10 +95,10 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
         assert!(took <= PROMISED, "it took {took:?}");
     }
 
-    upgrade(&site, &clusterctl).await;
+    upgrade(&environment, &clusterctl).await;
 
     // These are the steps of docs/quickstart.md on another management cluster. The cluster itself is moved there.
-    let target = Site::start().await;
+    let target = QuickstartEnvironment::start().await;
     target.run(&clusterctl, block(QUICKSTART, "init")).await;
     let [variables, generate, apply] =
         ["variables", "generate", "apply"].map(|name| block(QUICKSTART, name));
@@ -108,7 +109,7 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
         created.contains("cluster.cluster.x-k8s.io/demo created (server dry run)"),
         "{created}"
     );
-    move_in_the_middle_of_a_rollout(&site, &target, &clusterctl, &cloud, &machines).await;
+    move_in_the_middle_of_a_rollout(&environment, &target, &clusterctl, &cloud, &machines).await;
     let nodes = target
         .run(&clusterctl, block(QUICKSTART, "control-plane"))
         .await;
@@ -126,7 +127,7 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
         .control()
         .leftovers("k8s-clusterapi-cluster-demo-demo");
     assert_eq!(left, []);
-    delete_everything(&site, &clusterctl).await;
+    delete_everything(&environment, &clusterctl).await;
 }
 
 fn make_bootable(file: &Path, workload: &WorkloadCluster) {
@@ -135,9 +136,9 @@ fn make_bootable(file: &Path, workload: &WorkloadCluster) {
 }
 
 /// Upgrades from one release to the next.
-async fn upgrade(site: &Site, clusterctl: &Arc<Clusterctl>) {
+async fn upgrade(environment: &QuickstartEnvironment, clusterctl: &Arc<Clusterctl>) {
     clusterctl.add_release("v1.0.1").unwrap();
-    let plan = site.run(clusterctl, "clusterctl upgrade plan").await;
+    let plan = environment.run(clusterctl, "clusterctl upgrade plan").await;
     assert!(
         plan.lines()
             .any(|line| line.contains("infrastructure-openstack")
@@ -145,26 +146,27 @@ async fn upgrade(site: &Site, clusterctl: &Arc<Clusterctl>) {
                 && line.contains("v1.0.1")),
         "{plan}"
     );
-    site.run(
-        clusterctl,
-        "clusterctl upgrade apply --infrastructure openstack:v1.0.1 --wait-providers",
-    )
-    .await;
-    let image = site
+    environment
+        .run(
+            clusterctl,
+            "clusterctl upgrade apply --infrastructure openstack:v1.0.1 --wait-providers",
+        )
+        .await;
+    let image = environment
         .run(
             clusterctl,
             "kubectl -n capo-system get deployment capo-controller-manager -o jsonpath='{..image}'",
         )
         .await;
     assert!(image.ends_with("capo-rs:v1.0.1"), "{image}");
-    site.until_available().await;
+    environment.until_available().await;
 }
 
 /// While the new machine waits for its member, clusterctl refuses to move. Once it has joined and the old one is held, it moves,
 /// and the rollout ends on the other side.
 async fn move_in_the_middle_of_a_rollout(
-    site: &Site,
-    target: &Site,
+    environment: &QuickstartEnvironment,
+    target: &QuickstartEnvironment,
     clusterctl: &Arc<Clusterctl>,
     cloud: &FakeCloud,
     machines: &Machines,
@@ -174,31 +176,32 @@ async fn move_in_the_middle_of_a_rollout(
         "clusterctl move --namespace demo --to-kubeconfig {}",
         target_kubeconfig.display()
     );
-    let old = site.all("Machine").await[0].name_any();
+    let old = environment.all("Machine").await[0].name_any();
     let held =
         json!({"metadata": {"annotations": {GATE: "hold reason=the test moves the cluster"}}});
-    site.patch("OpenStackMachine", &old, held).await;
+    environment.patch("OpenStackMachine", &old, held).await;
     cloud
         .control()
         .run(json!({"hold": {"member": "", "status": "PENDING_CREATE"}}))
         .unwrap();
-    site.patch(
-        "KubeadmControlPlane",
-        "demo-control-plane",
-        // The rollout is begun by a change of the spec and not by `rollout.after`, because a move gives every Machine a new
-        // creation time.
-        json!({"spec": {"kubeadmConfigSpec": {"postKubeadmCommands": ["true"]}}}),
-    )
-    .await;
+    environment
+        .patch(
+            "KubeadmControlPlane",
+            "demo-control-plane",
+            // The rollout is begun by a change of the spec and not by `rollout.after`, because a move gives every Machine a new
+            // creation time.
+            json!({"spec": {"kubeadmConfigSpec": {"postKubeadmCommands": ["true"]}}}),
+        )
+        .await;
     let new = until("a new machine is held at its admission", async || {
-        let all = site.all("OpenStackMachine").await;
+        let all = environment.all("OpenStackMachine").await;
         let new = all.iter().find(|machine| machine.name_any() != old)?;
         let value = serde_json::to_value(new).ok()?;
         let (_, reason, _) = condition(&value, "APIServerLoadBalancerReady")?;
         (reason == "MemberPending").then(|| new.name_any())
     })
     .await;
-    let (moved, printed) = site.attempt(clusterctl, &command).await;
+    let (moved, printed) = environment.attempt(clusterctl, &command).await;
     assert!(
         !moved && printed.contains("still provisioning"),
         "{printed}"
@@ -208,8 +211,8 @@ async fn move_in_the_middle_of_a_rollout(
     until(
         "the new machine has joined and the old one is held",
         async || {
-            let new = site.get("Machine", &new).await?;
-            let old = site.get("Machine", &old).await?;
+            let new = environment.get("Machine", &new).await?;
+            let old = environment.get("Machine", &old).await?;
             (new["status"]["nodeRef"].is_object()
                 && old["metadata"]["deletionTimestamp"].is_string())
             .then_some(())
@@ -230,9 +233,9 @@ async fn move_in_the_middle_of_a_rollout(
     .await;
     machines.follow(None);
     let mark = cloud.control().last_call();
-    site.run(clusterctl, &command).await;
+    environment.run(clusterctl, &command).await;
     machines.follow(Some(target.client.clone()));
-    assert!(site.all("OpenStackMachine").await.is_empty());
+    assert!(environment.all("OpenStackMachine").await.is_empty());
     // The first pass over each object at the target.
     for name in [&old, &new] {
         until("the target has seen the machine", async || {
@@ -262,8 +265,8 @@ async fn move_in_the_middle_of_a_rollout(
 }
 
 /// `clusterctl delete`, first of the provider with its definitions kept, then of everything.
-async fn delete_everything(site: &Site, clusterctl: &Arc<Clusterctl>) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(site.client.clone());
+async fn delete_everything(environment: &QuickstartEnvironment, clusterctl: &Arc<Clusterctl>) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(environment.client.clone());
     let ours = async || {
         let list = definitions.list(&ListParams::default()).await.unwrap();
         let ours = list
@@ -271,18 +274,20 @@ async fn delete_everything(site: &Site, clusterctl: &Arc<Clusterctl>) {
             .filter(|one| one.spec.group == "infrastructure.cluster.x-k8s.io");
         ours.count()
     };
-    site.run(clusterctl, "clusterctl delete --infrastructure openstack")
+    environment
+        .run(clusterctl, "clusterctl delete --infrastructure openstack")
         .await;
     assert_eq!(ours().await, 7);
-    site.run(
-        clusterctl,
-        "clusterctl delete --all --include-crd --include-namespace",
-    )
-    .await;
+    environment
+        .run(
+            clusterctl,
+            "clusterctl delete --all --include-crd --include-namespace",
+        )
+        .await;
     // A namespace that is being deleted is gone when everything in it is.
     until("what clusterctl deleted is gone", async || {
         let list = "kubectl get namespaces,deployments --all-namespaces --output name";
-        let left = site.run(clusterctl, list).await;
+        let left = environment.run(clusterctl, list).await;
         let is_gone = |name: &str| !left.contains(name);
         (is_gone("controller-manager") && is_gone("capi-")).then_some(())
     })

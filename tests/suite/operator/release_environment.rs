@@ -29,23 +29,23 @@ pub(super) fn block(name: &str) -> String {
 }
 
 /// An API server, a home with the programs and a local repository of releases.
-pub(super) struct Site {
+pub(super) struct ReleaseEnvironment {
     pub(super) kubernetes: Kubernetes,
     home: TempDir,
 }
 
-impl Site {
+impl ReleaseEnvironment {
     pub(super) async fn start() -> Self {
         let kubernetes = Kubernetes::start().await.unwrap();
         let home = tempfile::tempdir().unwrap();
-        let site = Self { kubernetes, home };
-        std::fs::create_dir_all(site.path("bin")).unwrap();
+        let environment = Self { kubernetes, home };
+        std::fs::create_dir_all(environment.path("bin")).unwrap();
         for (name, program) in [
             ("capo-rs", PathBuf::from(env!("CARGO_BIN_EXE_capo-rs"))),
             ("kubectl", programs::kubectl().unwrap()),
             ("clusterctl", programs::clusterctl().unwrap()),
         ] {
-            std::os::unix::fs::symlink(program, site.path("bin").join(name)).unwrap();
+            std::os::unix::fs::symlink(program, environment.path("bin").join(name)).unwrap();
         }
         let definitions = CERT_MANAGER.map(|(kind, plural)| {
             json!({
@@ -60,14 +60,14 @@ impl Site {
                 },
             })
         });
-        let admin = site.kubernetes.admin().await.unwrap();
+        let admin = environment.kubernetes.admin().await.unwrap();
         crate::env::apply::apply(&admin, &definitions)
             .await
             .unwrap();
-        std::fs::create_dir_all(site.path(".kube")).unwrap();
-        let kubeconfig = site.kubernetes.admin_kubeconfig();
-        std::os::unix::fs::symlink(kubeconfig, site.path(".kube/config")).unwrap();
-        site
+        std::fs::create_dir_all(environment.path(".kube")).unwrap();
+        let kubeconfig = environment.kubernetes.admin_kubeconfig();
+        std::os::unix::fs::symlink(kubeconfig, environment.path(".kube/config")).unwrap();
+        environment
     }
 
     /// Reports the Deployment as rolled out all the time, as its controller would, because there are no nodes here.

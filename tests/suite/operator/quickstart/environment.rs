@@ -32,13 +32,13 @@ pub(super) fn block(page: &'static str, name: &str) -> &'static str {
 }
 
 /// A management cluster whose providers clusterctl installs.
-pub(super) struct Site {
+pub(super) struct QuickstartEnvironment {
     pub(super) kubernetes: Arc<Kubernetes>,
     pub(super) client: Client,
     _deployments: Deployments,
 }
 
-impl Site {
+impl QuickstartEnvironment {
     pub(super) async fn start() -> Self {
         let kubernetes = Arc::new(Kubernetes::start().await.unwrap());
         Self {

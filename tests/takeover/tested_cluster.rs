@@ -25,7 +25,7 @@ use crate::{
 
 const NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
-/// Many sites are checked side by side, so each is checked less often than usual.
+/// Many clusters are checked side by side, so each is checked less often than usual.
 pub(crate) const CHECK: Wait = Wait {
     at_most: PATIENCE,
     between: Duration::from_millis(250),
@@ -38,7 +38,7 @@ pub(crate) enum Version {
     V1Beta2,
 }
 
-pub(crate) struct Site {
+pub(crate) struct TestedCluster {
     pub kind: Kind,
     pub cloud: FakeCloud,
     pub client: Client,
@@ -53,7 +53,7 @@ pub(crate) struct Site {
     pub control_plane: Option<ControlPlane>,
 }
 
-impl Site {
+impl TestedCluster {
     pub(crate) async fn start(kind: Kind, client: Client, logs: &Path) -> Self {
         let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let options = Options {
@@ -76,7 +76,7 @@ impl Site {
         let control_plane = control_plane.map(|(name, replicas)| {
             ControlPlane::start(name, replicas, client.clone(), &cloud, logs)
         });
-        let site = Self {
+        let cluster = Self {
             kind,
             cloud,
             client,
@@ -87,10 +87,10 @@ impl Site {
             listening: Arc::default(),
         };
         // The machines of a real control plane have API servers.
-        if site.control_plane.is_none() {
-            site.listen();
+        if cluster.control_plane.is_none() {
+            cluster.listen();
         }
-        site
+        cluster
     }
 
     pub(crate) fn control_plane(&self) -> &ControlPlane {
