@@ -2,13 +2,9 @@
 //! answers are lost.
 
 use serde_json::{Value, json};
-use test_support::env::{
-    Environment,
-    apply::apply,
-    environment::{is, status_and_reason},
-};
+use test_support::env::{Environment, apply::apply, environment::status_and_reason};
 
-use super::stand_alone::server;
+use super::{delete_server, stand_alone::server, until_ready};
 
 /// Waits for a server's condition `InstanceReady` to be False with this reason and words in its message.
 async fn until_refused(stage: &Environment, name: &str, reason: &str, words: &str) {
@@ -18,17 +14,6 @@ async fn until_refused(stage: &Environment, name: &str, reason: &str, words: &st
                 && server["status"]["conditions"].to_string().contains(words)
         })
         .await;
-}
-
-async fn until_ready(stage: &Environment, name: &str) -> Value {
-    let is_ready = |server: &Value| is(server, "Ready", "True");
-    stage.until_object("OpenStackServer", name, is_ready).await
-}
-
-async fn delete(stage: &Environment, name: &str) {
-    let cluster_api = &stage.cluster_api;
-    cluster_api.delete("OpenStackServer", name).await;
-    stage.until_gone("OpenStackServer", name).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +27,7 @@ async fn a_deletion_needs_nothing_that_the_server_was_created_from() {
     }]);
     wanted["spec"]["rootVolume"] = json!({"sizeGiB": 1});
     apply(&stage.admin, &[wanted]).await.unwrap();
-    until_ready(&stage, "s1").await;
+    until_ready(&stage, "OpenStackServer", "s1").await;
     for label in [
         "image_*",
         "flavor_*",
@@ -54,7 +39,7 @@ async fn a_deletion_needs_nothing_that_the_server_was_created_from() {
     ] {
         stage.command(json!({"fault": {"match": {"label": label}, "status": 404}}));
     }
-    delete(&stage, "s1").await;
+    delete_server(&stage, "s1").await;
     assert_eq!(stage.leftovers("s1"), Vec::<String>::new());
 }
 
@@ -96,7 +81,7 @@ async fn user_data_that_is_missing_or_too_long_is_named_and_any_bytes_are_taken(
     apply(&stage.admin, &[secret(json!({"value": "//79/A=="}))])
         .await
         .unwrap();
-    until_ready(&stage, "s1").await;
+    until_ready(&stage, "OpenStackServer", "s1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,7 +98,7 @@ async fn a_used_up_quota_is_named_and_heals() {
     // A change of the object is a new attempt; otherwise the next one comes after half a minute.
     let change = json!({"metadata": {"labels": {"look": "again"}}});
     stage.patch("OpenStackServer", "s1", change).await;
-    until_ready(&stage, "s1").await;
+    until_ready(&stage, "OpenStackServer", "s1").await;
     assert_eq!(stage.cloud.control().duplicates().len(), 0);
 }
 
@@ -154,11 +139,16 @@ async fn every_lost_answer_leaves_one_server_with_one_port() {
     stage.stop().await;
     stage.start().await;
     for server in &servers {
-        until_ready(&stage, server["metadata"]["name"].as_str().unwrap()).await;
+        until_ready(
+            &stage,
+            "OpenStackServer",
+            server["metadata"]["name"].as_str().unwrap(),
+        )
+        .await;
     }
     assert_eq!(stage.calls("server_create"), servers.len());
     assert_eq!(stage.calls("port_create"), servers.len());
     assert_eq!(stage.cloud.control().duplicates().len(), 0);
-    delete(&stage, "f-33").await;
+    delete_server(&stage, "f-33").await;
     assert_eq!(stage.leftovers("f-33"), Vec::<String>::new());
 }

@@ -15,7 +15,21 @@ mod takeover;
 
 use serde_json::{Value, json};
 
+use crate::env::{Environment, environment::is};
+
 /// The least that a machine needs.
 pub(crate) fn machine_spec() -> Value {
     json!({"image": {"filter": {"name": "cirros"}}, "flavor": {"filter": {"name": "m1.small"}}})
+}
+
+/// The object as soon as it is Ready.
+async fn until_ready(stage: &Environment, kind: &str, name: &str) -> Value {
+    let is_ready = |object: &Value| is(object, "Ready", "True");
+    stage.until_object(kind, name, is_ready).await
+}
+
+/// Deletes an OpenStackServer, and waits until it is gone.
+async fn delete_server(stage: &Environment, name: &str) {
+    stage.cluster_api.delete("OpenStackServer", name).await;
+    stage.until_gone("OpenStackServer", name).await;
 }

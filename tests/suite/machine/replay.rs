@@ -3,29 +3,14 @@
 
 use capo_openstack::{compute::NewServer, network::NewPort};
 use serde_json::{Value, json};
-use test_support::env::{
-    Environment,
-    apply::apply,
-    environment::{is, status_and_reason},
-};
+use test_support::env::{Environment, apply::apply, environment::status_and_reason};
 
-use super::stand_alone::server;
-
-async fn until_ready(stage: &Environment, name: &str) -> Value {
-    let is_ready = |server: &Value| is(server, "Ready", "True");
-    stage.until_object("OpenStackServer", name, is_ready).await
-}
+use super::{delete_server, stand_alone::server, until_ready};
 
 /// Changes a label: a user's change is a reason to look at once.
 async fn look(stage: &Environment, name: &str, moment: &str) {
     let change = json!({"metadata": {"labels": {"look": moment}}});
     stage.patch("OpenStackServer", name, change).await;
-}
-
-async fn delete(stage: &Environment, name: &str) {
-    let cluster_api = &stage.cluster_api;
-    cluster_api.delete("OpenStackServer", name).await;
-    stage.until_gone("OpenStackServer", name).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,7 +43,7 @@ async fn a_server_with_everything_in_two_networks_comes_and_leaves_nothing() {
     }});
     json_patch::merge(&mut wanted, &change);
     apply(&stage.admin, &[wanted]).await.unwrap();
-    until_ready(&stage, "s1").await;
+    until_ready(&stage, "OpenStackServer", "s1").await;
 
     let calls = stage.cloud.control().calls_since(0);
     let created = calls.iter().find(|call| call.label == "server_create");
@@ -81,7 +66,7 @@ async fn a_server_with_everything_in_two_networks_comes_and_leaves_nothing() {
         );
     }
 
-    delete(&stage, "s1").await;
+    delete_server(&stage, "s1").await;
     assert_eq!(stage.leftovers("s1"), Vec::<String>::new());
     assert_eq!(stage.leftovers("brought"), ["server_group brought"]);
 }
@@ -93,7 +78,7 @@ async fn a_server_in_error_shows_novas_fault_and_is_ready_again_once_it_is_repai
     apply(&stage.admin, &[server(&stage, "s1", &network)])
         .await
         .unwrap();
-    until_ready(&stage, "s1").await;
+    until_ready(&stage, "OpenStackServer", "s1").await;
     let fault = "Build of instance aborted: the disk is full";
     stage.command(json!({"set_server": {"server": "s1", "status": "ERROR", "fault": fault}}));
     look(&stage, "s1", "broken").await;
@@ -104,7 +89,7 @@ async fn a_server_in_error_shows_novas_fault_and_is_ready_again_once_it_is_repai
     stage.until_object("OpenStackServer", "s1", in_error).await;
     stage.command(json!({"set_server": {"server": "s1", "status": "ACTIVE"}}));
     look(&stage, "s1", "repaired").await;
-    until_ready(&stage, "s1").await;
+    until_ready(&stage, "OpenStackServer", "s1").await;
     assert_eq!(stage.calls("server_create"), 1);
     assert_eq!(stage.calls("server_delete"), 0);
 }
@@ -117,10 +102,10 @@ async fn a_server_that_is_deleted_softly_does_not_keep_its_object() {
     wanted["spec"]["rootVolume"] = json!({"sizeGiB": 1});
     wanted["spec"]["managedServerGroup"] = json!({"name": "softly"});
     apply(&stage.admin, &[wanted]).await.unwrap();
-    until_ready(&stage, "s1").await;
+    until_ready(&stage, "OpenStackServer", "s1").await;
     // Nova keeps it, with its volume attached, until the time to reclaim it is over.
     stage.command(json!({"set_server": {"server": "s1", "status": "SOFT_DELETED"}}));
-    delete(&stage, "s1").await;
+    delete_server(&stage, "s1").await;
     assert_eq!(stage.calls("server_delete"), 0);
     let mut left = stage.leftovers("s1");
     left.sort();
@@ -135,12 +120,12 @@ async fn one_404_does_not_end_a_deletion() {
     apply(&stage.admin, &[server(&stage, "s1", &network)])
         .await
         .unwrap();
-    until_ready(&stage, "s1").await;
+    until_ready(&stage, "OpenStackServer", "s1").await;
     // A proxy answers 404 to the first read by id and to the first list.
     for label in ["server_get", "server_list"] {
         stage.command(json!({"fault": {"match": {"label": label}, "count": 1, "status": 404}}));
     }
-    delete(&stage, "s1").await;
+    delete_server(&stage, "s1").await;
     assert_eq!(stage.calls("server_delete"), 1);
     assert_eq!(stage.leftovers("s1"), Vec::<String>::new());
 }
@@ -181,7 +166,7 @@ async fn a_strangers_server_of_the_same_name_is_neither_adopted_nor_deleted() {
         .await;
     let conditions = refused["status"]["conditions"].to_string();
     assert!(conditions.contains(id.as_str()), "{conditions}");
-    delete(&stage, "s1").await;
+    delete_server(&stage, "s1").await;
     assert_eq!(stage.calls("server_delete"), 0);
     assert!(cloud.server(&id, gate).await.is_ok());
 }

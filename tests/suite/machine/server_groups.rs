@@ -10,7 +10,7 @@ use test_support::{
     waiting::until,
 };
 
-use super::{machine_spec, stand_alone::server};
+use super::{machine_spec, stand_alone::server, until_ready};
 
 /// The server groups of the cloud, each with its name, its policy and the number of its members.
 fn groups(stage: &Environment) -> Vec<(String, String, usize)> {
@@ -25,12 +25,6 @@ fn groups(stage: &Environment) -> Vec<(String, String, usize)> {
             (text(&group, "name"), text(&group, "policy"), members)
         })
         .collect()
-}
-
-async fn until_ready(stage: &Environment, kind: &str, name: &str) -> Value {
-    stage
-        .until_object(kind, name, |it| is(it, "Ready", "True"))
-        .await
 }
 
 /// Deletes a machine with its server.
