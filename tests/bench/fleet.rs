@@ -11,7 +11,7 @@
     reason = "a benchmark prints its figures and ends at the first error"
 )]
 
-use test_support::{figures, scene, waiting::Wait};
+use test_support::{figures, measured_environment, waiting::Wait};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use std::{
 
 use fake_cloud::{Call, Control};
 use futures::{StreamExt as _, stream};
-use scene::{Plan, Scene, is_provisioned};
+use measured_environment::{MeasuredEnvironment, Plan, is_provisioned};
 use tokio::runtime::Runtime;
 
 /// The number of clusters for which the promises hold.
@@ -66,21 +66,21 @@ fn keeps_the_promises(runtime: &Runtime) -> bool {
 }
 
 async fn measure(clusters: usize) -> Vec<(&'static str, &'static str, f64, f64)> {
-    let cloud = scene::quick_cloud().await;
+    let cloud = measured_environment::quick_cloud().await;
     let control = cloud.control();
-    let mut scene = Scene::set().await;
+    let mut environment = MeasuredEnvironment::without_manager().await;
     // The budget is so large that the preparation does not wait for it.
     let fast = ["--openstack-qps=500", "--openstack-burst=500"];
-    scene.start(&fast).await;
-    scene.credentials("cloud", &cloud).await;
-    prepare(&scene, clusters).await;
+    environment.start(&fast).await;
+    environment.credentials("cloud", &cloud.clouds_yaml()).await;
+    prepare(&environment, clusters).await;
     until_quiet(control).await;
-    scene.cluster_api.stop();
-    scene.stop().await;
+    environment.cluster_api.stop();
+    environment.stop().await;
 
     let (since, begun) = (control.last_call(), Instant::now());
-    scene.start(&[]).await;
-    let observed = until_observed(&scene, control, since, clusters, begun).await;
+    environment.start(&[]).await;
+    let observed = until_observed(&environment, control, since, clusters, begun).await;
     let of_restart = control.calls_since(since);
     print_calls("the restart", &of_restart);
 
@@ -89,10 +89,15 @@ async fn measure(clusters: usize) -> Vec<(&'static str, &'static str, f64, f64)>
     tokio::time::sleep(PERIOD).await;
     let settled = control.calls_since(since);
     print_calls("a settled period", &settled);
-    let resident = scene.manager.as_ref().unwrap().process.resident_bytes();
+    let resident = environment
+        .manager
+        .as_ref()
+        .unwrap()
+        .process
+        .resident_bytes();
     let number = |count: usize| u32::try_from(count).map_or(f64::MAX, f64::from);
     let kibibytes = |bytes: u64| u32::try_from(bytes >> 10).map_or(f64::MAX, f64::from);
-    scene.stop().await;
+    environment.stop().await;
     vec![
         (
             "calls an hour of 150 settled clusters",
@@ -131,23 +136,23 @@ fn plan(name: &str) -> Plan<'_> {
 }
 
 /// Creates clusters and machines. The machines of each cluster are created one after the other, as a control plane does it.
-async fn prepare(scene: &Scene, clusters: usize) {
+async fn prepare(environment: &MeasuredEnvironment, clusters: usize) {
     let names: Vec<String> = (0..clusters).map(|index| format!("c{index:03}x")).collect();
-    let created = stream::iter(&names).map(|name| scene.cluster(plan(name)));
+    let created = stream::iter(&names).map(|name| environment.cluster(plan(name)));
     created.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
     let at_most = PREPARED_WITHIN.saturating_mul(u32::try_from(clusters.max(4)).unwrap());
-    scene
+    environment
         .until_all("OpenStackCluster", clusters, at_most, is_provisioned)
         .await;
     for index in 0..MACHINES {
         let created = stream::iter(&names).map(|name| async move {
-            scene
+            environment
                 .machine(plan(name), &format!("{name}-cp-{index}"))
                 .await;
         });
         created.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
         let machines = clusters * (index + 1);
-        scene
+        environment
             .until_all("OpenStackMachine", machines, at_most, is_provisioned)
             .await;
     }
@@ -174,7 +179,7 @@ fn is_read(call: &Call) -> bool {
 
 /// How long after `begun` every load balancer was read, and every cluster, machine and server was reconciled.
 async fn until_observed(
-    scene: &Scene,
+    environment: &MeasuredEnvironment,
     control: &Control,
     since: u64,
     clusters: usize,
@@ -191,7 +196,7 @@ async fn until_observed(
             .filter(|call| call.label == "loadbalancer_status_tree");
         let trees: BTreeSet<&str> = trees.map(|call| call.path.as_str()).collect();
         let controllers = ["openstackcluster", "openstackmachine", "openstackserver"];
-        let passes = scene.passes(controllers).await;
+        let passes = environment.passes(controllers).await;
         let wanted = [clusters, servers, servers];
         if trees.len() >= clusters
             && passes

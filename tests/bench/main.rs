@@ -10,7 +10,7 @@
     reason = "a benchmark prints its figures and ends at the first error"
 )]
 
-use test_support::{env, figures, scene, waiting::PATIENCE};
+use test_support::{env, figures, measured_environment, waiting::PATIENCE};
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use kube::{
     ResourceExt as _,
     api::{WatchEvent, WatchParams},
 };
-use scene::{NAMESPACE, Plan, Scene, is_provisioned};
+use measured_environment::{MeasuredEnvironment, NAMESPACE, Plan, is_provisioned};
 use tokio::runtime::Runtime;
 
 /// How many at once, and what is promised for the median and the slowest hundredth.
@@ -109,9 +109,9 @@ async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
     })
     .await
     .unwrap();
-    let mut scene = Scene::set().await;
-    scene.start(&[]).await;
-    scene.credentials("cloud", &cloud).await;
+    let mut environment = MeasuredEnvironment::without_manager().await;
+    environment.start(&[]).await;
+    environment.credentials("cloud", &cloud.clouds_yaml()).await;
     let names: Vec<String> = (0..clusters)
         .map(|index| format!("bench-{index:02}x"))
         .collect();
@@ -122,10 +122,10 @@ async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
         additional_ports: &[],
     };
     for name in &names {
-        scene.cluster(plan(name)).await;
+        environment.cluster(plan(name)).await;
     }
     let provisioned = names.iter().map(|name| {
-        scene
+        environment
             .cluster_api
             .until_provisioned("OpenStackCluster", name)
     });
@@ -137,13 +137,13 @@ async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
             .iter()
             .map(|name| format!("{name}-cp-{round}"))
             .collect();
-        let admitted = admissions(&scene, &machines);
+        let admitted = admissions(&environment, &machines);
         let active = activations(cloud.control(), &machines);
         let create = join_all(
             names
                 .iter()
                 .zip(&machines)
-                .map(|(name, machine)| scene.machine(plan(name), machine)),
+                .map(|(name, machine)| environment.machine(plan(name), machine)),
         );
         let (admitted, active, _) = futures::join!(admitted, active, create);
         if round > 0 {
@@ -156,16 +156,19 @@ async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
         }
     }
     tokio::time::sleep(SETTLED).await;
-    let manager = scene.manager.as_ref().unwrap();
+    let manager = environment.manager.as_ref().unwrap();
     let resident = manager.process.resident_bytes().unwrap();
-    scene.stop().await;
+    environment.stop().await;
     lags.sort();
     (lags, resident)
 }
 
 /// When each machine was first seen provisioned.
-async fn admissions(scene: &Scene, machines: &[String]) -> BTreeMap<String, Instant> {
-    let objects = env::cluster_api::api(&scene.admin, NAMESPACE, "OpenStackMachine");
+async fn admissions(
+    environment: &MeasuredEnvironment,
+    machines: &[String],
+) -> BTreeMap<String, Instant> {
+    let objects = env::cluster_api::api(&environment.admin, NAMESPACE, "OpenStackMachine");
     let mut seen = BTreeMap::new();
     let watch = async {
         let events = objects.watch(&WatchParams::default(), "0").await.unwrap();

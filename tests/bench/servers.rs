@@ -9,11 +9,11 @@
     reason = "a benchmark prints its figures and ends at the first error"
 )]
 
-use test_support::{env, figures, scene};
+use test_support::{env, figures, measured_environment};
 
 use std::{process::ExitCode, time::Duration};
 
-use scene::{NAMESPACE, Scene};
+use measured_environment::{MeasuredEnvironment, NAMESPACE};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -56,39 +56,39 @@ fn keeps_the_promises(runtime: &Runtime) -> bool {
 
 /// Seconds of processor time for a pass with few servers and with many.
 async fn measure() -> (f64, f64) {
-    let cloud = scene::quick_cloud().await;
-    let mut scene = Scene::set().await;
-    scene.credentials("cloud", &cloud).await;
-    let few = with(&mut scene, 0, FEW).await;
-    let many = with(&mut scene, FEW, MANY).await;
+    let cloud = measured_environment::quick_cloud().await;
+    let mut environment = MeasuredEnvironment::without_manager().await;
+    environment.credentials("cloud", &cloud.clouds_yaml()).await;
+    let few = with(&mut environment, 0, FEW).await;
+    let many = with(&mut environment, FEW, MANY).await;
     (few, many)
 }
 
 /// Creates servers up to this number, and measures passes over all of them.
-async fn with(scene: &mut Scene, existing: usize, servers: usize) -> f64 {
+async fn with(environment: &mut MeasuredEnvironment, existing: usize, servers: usize) -> f64 {
     let fast = ["--openstack-qps=500", "--openstack-burst=500"];
-    scene.start(&fast).await;
+    environment.start(&fast).await;
     let wanted: Vec<Value> = (existing..servers).map(server).collect();
     for some in wanted.chunks(50) {
-        env::apply::apply(&scene.admin, some).await.unwrap();
+        env::apply::apply(&environment.admin, some).await.unwrap();
     }
     let is_ready = |server: &Value| server["status"]["ready"] == true;
-    scene
+    environment
         .until_all("OpenStackServer", servers, READY_WITHIN, is_ready)
         .await;
-    scene.stop().await;
+    environment.stop().await;
     let period = format!("--sync-period={}s", servers / RATE);
-    scene.start(&[&period, fast[0], fast[1]]).await;
+    environment.start(&[&period, fast[0], fast[1]]).await;
     // The first passes after a start cost more than passes over settled servers.
     tokio::time::sleep(Duration::from_secs(2 * u64::try_from(MANY / RATE).unwrap())).await;
     let (before, [passes]) = (
-        processor_seconds(scene),
-        scene.passes(["openstackserver"]).await,
+        processor_seconds(environment),
+        environment.passes(["openstackserver"]).await,
     );
     tokio::time::sleep(MEASURED).await;
-    let used = processor_seconds(scene) - before;
-    let done = scene.passes(["openstackserver"]).await[0] - passes;
-    scene.stop().await;
+    let used = processor_seconds(environment) - before;
+    let done = environment.passes(["openstackserver"]).await[0] - passes;
+    environment.stop().await;
     assert!(done > 1_000, "only {done} passes");
     used / f64::from(u32::try_from(done).unwrap())
 }
@@ -108,7 +108,7 @@ fn server(number: usize) -> Value {
 }
 
 /// The processor time that the manager has used.
-fn processor_seconds(scene: &Scene) -> f64 {
-    let process = &scene.manager.as_ref().unwrap().process;
+fn processor_seconds(environment: &MeasuredEnvironment) -> f64 {
+    let process = &environment.manager.as_ref().unwrap().process;
     process.processor_time().unwrap().as_secs_f64()
 }

@@ -154,7 +154,7 @@ async fn one_leads_the_next_takes_over_and_a_frozen_one_stops() {
             .1
             .contains("caches ok")
     );
-    let (_, metrics) = get(&second.metrics_url()).await.unwrap();
+    let metrics = second.metrics().await;
     assert!(
         metrics
             .contains("leader_election_master_status{name=\"controller-leader-election-capo\"} 0"),

@@ -23,7 +23,7 @@ use crate::{
     },
     env::{
         ClusterApi, Guarded, Installation,
-        apply::{apply, credentials},
+        apply::{apply, namespace_with_credentials},
         cluster_api::api,
         guarded::Program,
         manager,
@@ -222,10 +222,7 @@ impl Cluster {
     /// Creates it with its first machines.
     async fn create(admin: &Client, cloud: &Cloud, index: usize) -> Self {
         let namespace = format!("many-{index:02}");
-        let documents = [
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            credentials(&namespace, "cloud-config", &cloud.clouds_yaml),
-        ];
+        let documents = namespace_with_credentials(&namespace, &cloud.clouds_yaml);
         apply(admin, &documents).await.unwrap();
         let cluster = Self {
             cluster_api: ClusterApi::play_every(admin.clone(), &namespace, INTERVAL),

@@ -3,6 +3,6 @@
 mod calls;
 mod outages;
 mod quiet;
-use test_support::scene;
+use test_support::measured_environment;
 mod sign_ins;
 mod writes;

@@ -14,7 +14,7 @@ use test_support::waiting::until_true;
 
 use super::{
     calls::{labels, octavia},
-    scene::{Plan, Scene},
+    measured_environment::{MeasuredEnvironment, Plan},
     writes::{Counts, Writes},
 };
 use crate::env::cluster_api::condition;
@@ -124,8 +124,8 @@ fn promise() -> Promise {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_of_octavia_costs_little_and_ends_with_it() {
     let mut clouds = Vec::new();
-    let mut scene = Scene::set().await;
-    scene.start(&[]).await;
+    let mut environment = MeasuredEnvironment::without_manager().await;
+    environment.start(&[]).await;
     for way in WAYS {
         let cloud = FakeCloud::start(Options {
             durations: Durations::instant(),
@@ -134,32 +134,39 @@ async fn an_outage_of_octavia_costs_little_and_ends_with_it() {
         })
         .await
         .unwrap();
-        scene.credentials(way.name(), &cloud).await;
+        environment
+            .credentials(way.name(), &cloud.clouds_yaml())
+            .await;
         clouds.push((way, cloud));
     }
-    join_all(clouds.iter().map(|(way, cloud)| held(&scene, *way, cloud))).await;
-    let writes = Writes::watch(&scene.admin);
+    join_all(
+        clouds
+            .iter()
+            .map(|(way, cloud)| held(&environment, *way, cloud)),
+    )
+    .await;
+    let writes = Writes::watch(&environment.admin);
 
     join_all(
         clouds
             .iter()
-            .map(|(way, cloud)| suffer(&scene, &writes, *way, cloud.control())),
+            .map(|(way, cloud)| suffer(&environment, &writes, *way, cloud.control())),
     )
     .await;
 
     let (_, cloud) = clouds.iter().find(|(way, _)| *way == Way::Hang).unwrap();
-    stops_during_a_hang(&mut scene, cloud.control()).await;
+    stops_during_a_hang(&mut environment, cloud.control()).await;
 }
 
 /// A cluster with a machine that was admitted, and one whose member is looked at every few seconds.
-async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
-    scene.cluster(way.plan()).await;
-    scene
+async fn held(environment: &MeasuredEnvironment, way: Way, cloud: &FakeCloud) {
+    environment.cluster(way.plan()).await;
+    environment
         .cluster_api
         .until_provisioned("OpenStackCluster", way.name())
         .await;
-    scene.machine(way.plan(), &way.machine(0)).await;
-    scene
+    environment.machine(way.plan(), &way.machine(0)).await;
+    environment
         .cluster_api
         .until_provisioned("OpenStackMachine", &way.machine(0))
         .await;
@@ -173,19 +180,19 @@ async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
             now: false,
         }))
         .unwrap();
-    scene.machine(way.plan(), &way.machine(1)).await;
+    environment.machine(way.plan(), &way.machine(1)).await;
     let pending = |machine: &serde_json::Value| {
         condition(machine, "APIServerLoadBalancerReady")
             .is_some_and(|(_, reason, _)| reason == "MemberPending")
     };
-    scene
+    environment
         .cluster_api
         .until_object("OpenStackMachine", &way.machine(1), pending)
         .await;
 }
 
 /// The outage. The member turns ACTIVE at its beginning, and the manager can't see that before its end.
-async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
+async fn suffer(environment: &MeasuredEnvironment, writes: &Writes, way: Way, control: &Control) {
     let promise = promise();
     let since = control.last_call();
     let before = writes.so_far();
@@ -221,7 +228,7 @@ async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
     let most = (way.aftermath() + promise.back).as_secs_f64();
     let calls = octavia(control, since);
     assert!(back <= most, "{way:?}: {back} s: {:?}", labels(&calls));
-    scene
+    environment
         .cluster_api
         .until_provisioned("OpenStackMachine", &way.machine(1))
         .await;
@@ -237,17 +244,19 @@ fn changed(before: &Counts, after: &Counts, way: Way) -> Counts {
     counts
 }
 
-async fn stops_during_a_hang(scene: &mut Scene, control: &Control) {
+async fn stops_during_a_hang(environment: &mut MeasuredEnvironment, control: &Control) {
     control
         .command(Command::Fault(Box::new(Way::Hang.fault(600.0))))
         .unwrap();
     let since = control.last_call();
-    scene.machine(Way::Hang.plan(), &Way::Hang.machine(2)).await;
+    environment
+        .machine(Way::Hang.plan(), &Way::Hang.machine(2))
+        .await;
     until_true("a call hangs", async || {
         let calls = octavia(control, since);
         calls.iter().any(|call| call.fault.is_some())
     })
     .await;
-    let took = scene.stop().await;
+    let took = environment.stop().await;
     assert!(took <= promise().stop, "{took:?}");
 }

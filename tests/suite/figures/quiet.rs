@@ -10,7 +10,7 @@ use test_support::waiting::{until, until_true};
 
 use super::{
     calls::{labels, load_balancer, octavia},
-    scene::{Plan, Scene},
+    measured_environment::{MeasuredEnvironment, Plan},
 };
 
 const ONE: Plan<'static> = plan("one", "amphora", &[]);
@@ -40,7 +40,7 @@ async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_b
     .await
     .unwrap();
     let control = cloud.control();
-    let mut scene = Scene::set().await;
+    let mut environment = MeasuredEnvironment::without_manager().await;
     // There is only one worker, so a pass that waited for Octavia would stop everything else.
     let one_worker = [
         "--openstackcluster-concurrency=1",
@@ -48,9 +48,9 @@ async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_b
         "--openstack-qps=100",
         "--openstack-burst=100",
     ];
-    scene.start(&one_worker).await;
-    scene.credentials("cloud", &cloud).await;
-    settled_control_planes(&scene).await;
+    environment.start(&one_worker).await;
+    environment.credentials("cloud", &cloud.clouds_yaml()).await;
+    settled_control_planes(&environment).await;
     // Members that join others are created disabled, and enabled some seconds later.
     until_true("every member is enabled", async || {
         are_all_enabled(&control.dump())
@@ -58,10 +58,10 @@ async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_b
     .await;
     until_quiet(control).await;
 
-    adding_a_member_beside_a_hung_load_balancer(&scene, control).await;
+    adding_a_member_beside_a_hung_load_balancer(&environment, control).await;
 
-    scene.stop().await;
-    scene.start(&["--sync-period=1s"]).await;
+    environment.stop().await;
+    environment.start(&["--sync-period=1s"]).await;
     for plan in [ONE, THREE] {
         a_pass_costs_one_call(control, plan).await;
     }
@@ -69,34 +69,37 @@ async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_b
 
 /// Creates a cluster with one port and a cluster with three ports, each with three machines, and a cluster with one machine whose
 /// load balancer will hang.
-async fn settled_control_planes(scene: &Scene) {
+async fn settled_control_planes(environment: &MeasuredEnvironment) {
     for plan in [ONE, THREE, HUNG] {
-        scene.cluster(plan).await;
+        environment.cluster(plan).await;
     }
     let provisioned = |plan: Plan<'static>| {
-        scene
+        environment
             .cluster_api
             .until_provisioned("OpenStackCluster", plan.name)
     };
     join_all([ONE, THREE, HUNG].map(provisioned)).await;
     let mut names = vec![format!("{}-cp-0", HUNG.name)];
-    scene.machine(HUNG, "hung-cp-0").await;
+    environment.machine(HUNG, "hung-cp-0").await;
     for index in 0..3 {
         for plan in [ONE, THREE] {
             let name = format!("{}-cp-{index}", plan.name);
-            scene.machine(plan, &name).await;
+            environment.machine(plan, &name).await;
             names.push(name);
         }
     }
     join_all(names.iter().map(|name| {
-        scene
+        environment
             .cluster_api
             .until_provisioned("OpenStackMachine", name)
     }))
     .await;
 }
 
-async fn adding_a_member_beside_a_hung_load_balancer(scene: &Scene, control: &Control) {
+async fn adding_a_member_beside_a_hung_load_balancer(
+    environment: &MeasuredEnvironment,
+    control: &Control,
+) {
     control
         .command(Command::Operation(OperationRule {
             operation: "member-create".to_owned(),
@@ -128,13 +131,13 @@ async fn adding_a_member_beside_a_hung_load_balancer(scene: &Scene, control: &Co
         })))
         .unwrap();
     let since = control.last_call();
-    scene.machine(HUNG, "hung-cp-1").await;
+    environment.machine(HUNG, "hung-cp-1").await;
     until_true("a call about the first load balancer hangs", async || {
         octavia(control, since).iter().any(is_hung)
     })
     .await;
-    scene.machine(ONE, "one-cp-3").await;
-    scene
+    environment.machine(ONE, "one-cp-3").await;
+    environment
         .cluster_api
         .until_provisioned("OpenStackMachine", "one-cp-3")
         .await;

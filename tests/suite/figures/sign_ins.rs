@@ -3,7 +3,7 @@
 use fake_cloud::{Durations, FakeCloud, Options};
 use test_support::waiting::until_true;
 
-use super::scene::{Plan, Scene};
+use super::measured_environment::{MeasuredEnvironment, Plan};
 
 const CLUSTERS: usize = 20;
 
@@ -21,11 +21,11 @@ async fn twenty_clusters_sign_in_once_at_a_cold_start() {
         let calls = control.calls_since(0);
         calls.iter().filter(|call| call.label == label).count()
     };
-    let mut scene = Scene::set().await;
+    let mut environment = MeasuredEnvironment::without_manager().await;
     // The manager's webhooks are needed to create the objects. Without credentials it does nothing else.
-    scene.start(&[]).await;
+    environment.start(&[]).await;
     for index in 0..CLUSTERS {
-        scene
+        environment
             .cluster(Plan {
                 name: &format!("cold-{index}"),
                 credentials: "shared",
@@ -34,16 +34,18 @@ async fn twenty_clusters_sign_in_once_at_a_cold_start() {
             })
             .await;
     }
-    scene.stop().await;
+    environment.stop().await;
     assert_eq!(control.calls_since(0).len(), 0);
-    scene.credentials("shared", &cloud).await;
+    environment
+        .credentials("shared", &cloud.clouds_yaml())
+        .await;
 
     let quick = ["--openstack-qps=1000", "--openstack-burst=1000"];
-    scene.start(&quick).await;
+    environment.start(&quick).await;
     until_true("every cluster asked for its load balancer", async || {
         count("loadbalancer_create") == CLUSTERS
     })
     .await;
     assert_eq!(count("token_create"), 1);
-    scene.stop().await;
+    environment.stop().await;
 }

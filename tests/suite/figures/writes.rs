@@ -10,7 +10,7 @@ use kube::{
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use super::scene::NAMESPACE;
+use super::measured_environment::NAMESPACE;
 use crate::env::cluster_api::api;
 
 /// Changes by kind and name.

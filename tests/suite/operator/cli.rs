@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{log, until};
 use crate::{
-    env::{apply::apply, cluster_api::api, manager::get},
+    env::{apply::apply, cluster_api::api},
     whole::isolated::IsolatedEnvironment,
 };
 
@@ -311,7 +311,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
         "{reasons:?}"
     );
 
-    let (_, metrics) = get(&manager.metrics_url()).await.unwrap();
+    let metrics = manager.metrics().await;
     let reads = metrics.lines().find_map(|line| {
         line.strip_prefix(r#"capo_poll_cycles_total{kind="load-balancer",outcome="success"} "#)
     });

@@ -94,7 +94,7 @@ async fn it_is_reported_and_changes_nothing() {
     );
     let (_, body) = get(&manager.health_url("/readyz")).await.unwrap();
     assert!(!body.contains("operator"), "{body}");
-    let (_, metrics) = get(&manager.metrics_url()).await.unwrap();
+    let metrics = manager.metrics().await;
     assert!(
         metrics.contains(r#"capo_operator_condition{condition="Available",status="True"} 1"#),
         "{metrics}"

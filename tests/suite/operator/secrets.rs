@@ -78,7 +78,7 @@ async fn nothing_secret_is_said_at_any_verbosity() {
         for path in ["/readyz?verbose", "/healthz"] {
             said += &get(&manager.health_url(path)).await.unwrap().1;
         }
-        said += &get(&manager.metrics_url()).await.unwrap().1;
+        said += &manager.metrics().await;
         stage.delete_cluster(&name).await;
         manager.process.signal("TERM").unwrap();
         manager.process.wait(PATIENCE).unwrap();

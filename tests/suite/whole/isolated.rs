@@ -1,6 +1,11 @@
 //! The environment of one test of this folder: a kube-apiserver and a cloud of its own, and managers as processes.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 use fake_cloud::{Durations, FakeCloud, Options};
 use kube::Client;
@@ -9,9 +14,10 @@ use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::env::{
-    ClusterApi, Installation, Kubernetes, Manager,
-    apply::{apply, credentials},
+    ClusterApi, Manager, ScriptedCluster,
+    apply::{apply, namespace_with_credentials},
     kubernetes,
+    scripted_cluster::{NAMESPACE, identity, machine_spec, open_stack_cluster},
 };
 
 /// Lease times that are short enough for a test to see a lease end, and long enough for a busy machine to keep one.
@@ -25,61 +31,58 @@ pub(crate) const SHORT_LEASE: [&str; 4] = [
 /// A management cluster and a cloud that one test has for itself: its managers elect a leader, and those of another test must not
 /// take part.
 pub(crate) struct IsolatedEnvironment {
-    pub(crate) kubernetes: Kubernetes,
     pub(crate) cloud: Arc<FakeCloud>,
-    pub(crate) cluster_api: ClusterApi,
-    installation: Installation,
+    cluster: ScriptedCluster,
+}
+
+impl Deref for IsolatedEnvironment {
+    type Target = ScriptedCluster;
+
+    fn deref(&self) -> &ScriptedCluster {
+        &self.cluster
+    }
+}
+
+impl DerefMut for IsolatedEnvironment {
+    fn deref_mut(&mut self) -> &mut ScriptedCluster {
+        &mut self.cluster
+    }
 }
 
 impl IsolatedEnvironment {
     /// Starts everything except a manager.
     pub(crate) async fn start() -> Self {
-        Self::with(cloud().await, None).await
+        Self::with(cloud().await, ScriptedCluster::start().await.unwrap()).await
     }
 
     /// The same, installed from what `capo-rs manifests` printed with options.
     pub(crate) async fn start_from(manifests: &str) -> Self {
-        Self::with(cloud().await, Some(manifests)).await
+        let cluster = ScriptedCluster::start_from(manifests).await;
+        Self::with(cloud().await, cluster.unwrap()).await
     }
 
     /// Another management cluster with the same cloud.
     pub(crate) async fn beside(other: &Self) -> Self {
-        Self::with(Arc::clone(&other.cloud), None).await
+        let cluster = ScriptedCluster::start().await;
+        Self::with(Arc::clone(&other.cloud), cluster.unwrap()).await
     }
 
-    async fn with(cloud: Arc<FakeCloud>, manifests: Option<&str>) -> Self {
-        let kubernetes = Kubernetes::start().await.unwrap();
-        kubernetes.install_cluster_api().await.unwrap();
-        let installation = match manifests {
-            Some(manifests) => Installation::install_from(&kubernetes, manifests).await,
-            None => Installation::install(&kubernetes).await,
-        }
-        .unwrap();
-        let admin = kubernetes.admin().await.unwrap();
-        let secret = credentials("default", "cloud-config", &cloud.clouds_yaml());
-        apply(&admin, &[secret]).await.unwrap();
-        Self {
-            cluster_api: ClusterApi::play(admin, "default"),
-            kubernetes,
-            cloud,
-            installation,
-        }
+    async fn with(cloud: Arc<FakeCloud>, cluster: ScriptedCluster) -> Self {
+        let clouds_yaml = cloud.clouds_yaml();
+        cluster.credentials("cloud-config", &clouds_yaml).await;
+        Self { cloud, cluster }
     }
 
     /// Starts the script of Cluster API for one more namespace, which gets the credentials too.
     pub(crate) async fn another_namespace(&self, name: &str) -> ClusterApi {
-        let admin = self.kubernetes.admin().await.unwrap();
-        let documents = [
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            credentials(name, "cloud-config", &self.cloud.clouds_yaml()),
-        ];
-        apply(&admin, &documents).await.unwrap();
-        ClusterApi::play(admin, name)
+        let documents = namespace_with_credentials(name, &self.cloud.clouds_yaml());
+        apply(&self.admin, &documents).await.unwrap();
+        ClusterApi::play(self.admin.clone(), name)
     }
 
     /// Starts the script of Cluster API again, after it was stopped.
-    pub(crate) async fn play_again(&self) -> ClusterApi {
-        ClusterApi::play(self.kubernetes.admin().await.unwrap(), "default")
+    pub(crate) fn play_again(&self) -> ClusterApi {
+        ClusterApi::play(self.admin.clone(), NAMESPACE)
     }
 
     /// A client with the manager's account.
@@ -112,23 +115,20 @@ impl IsolatedEnvironment {
 
     /// Creates a Cluster with a managed network and load balancer on this range of the loopback network.
     pub(crate) async fn create_cluster(&self, name: &str, subnet: &str) {
-        let infrastructure = json!({
-            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "identityRef": {"name": "cloud-config", "cloudName": "demo"},
-                "managedSubnets": [{"cidr": subnet}],
-                "managedSecurityGroups": {"allowAllInClusterTraffic": true},
-                "apiServer": {"managedLoadBalancer": {"provider": "amphorav2"}},
-            },
+        let change = json!({
+            "managedSubnets": [{"cidr": subnet}],
+            "apiServer": {"managedLoadBalancer": {"provider": "amphorav2"}},
         });
+        let identity = identity("cloud-config", "demo");
+        let infrastructure = open_stack_cluster(NAMESPACE, name, &identity, &change);
         self.cluster_api.create_cluster(name, infrastructure).await;
     }
 
     /// Creates a machine.
     pub(crate) async fn create_machine(&self, cluster: &str, name: &str, control_plane: bool) {
+        let spec = machine_spec(&identity("cloud-config", "demo"), "ubuntu-kube");
         self.cluster_api
-            .create_machine(cluster, name, control_plane, machine())
+            .create_machine(cluster, name, control_plane, spec)
             .await;
     }
 
@@ -215,12 +215,4 @@ fn internal_address(machine: &Value) -> Option<IpAddr> {
         .iter()
         .find(|address| address["type"] == "InternalIP")?;
     own["address"].as_str()?.parse().ok()
-}
-
-fn machine() -> Value {
-    json!({
-        "identityRef": {"name": "cloud-config", "cloudName": "demo"},
-        "flavor": {"filter": {"name": "m1.small"}},
-        "image": {"filter": {"name": "ubuntu-kube"}},
-    })
 }

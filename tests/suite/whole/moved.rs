@@ -211,7 +211,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         json!({"spec": {"paused": null}}),
     )
     .await;
-    let target_api = target.play_again().await;
+    let target_api = target.play_again();
     for (kind, name) in machines
         .map(|machine| ("OpenStackMachine", machine))
         .into_iter()

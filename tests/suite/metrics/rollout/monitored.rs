@@ -10,9 +10,9 @@ use test_support::waiting::Wait;
 use super::quick;
 use crate::{
     env::{
-        ClusterApi, Installation, Kubernetes, Manager, Prometheus,
-        apply::{apply, credentials},
+        Kubernetes, Manager, Prometheus, ScriptedCluster,
         cluster_api::is_provisioned,
+        scripted_cluster::{NAMESPACE, identity, machine_spec, open_stack_cluster},
     },
     metrics::serving::reader,
 };
@@ -41,8 +41,7 @@ pub(super) struct MonitoredClusters {
     // Dropped in this order.
     pub(super) prometheus: Prometheus,
     manager: Manager,
-    cluster_api: ClusterApi,
-    kubernetes: Kubernetes,
+    cluster: ScriptedCluster,
     token: String,
 }
 
@@ -65,18 +64,17 @@ pub(super) async fn cloud() -> FakeCloud {
 
 impl MonitoredClusters {
     pub(super) async fn start() -> Self {
-        let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
+        let cluster = ScriptedCluster::start().await.unwrap();
+        let kubernetes = &cluster.kubernetes;
         let logs = kubernetes.folder();
-        let mut manager = installation.ready_manager(logs, &FLAGS).await.unwrap();
+        let manager = cluster.installation.ready_manager(logs, &FLAGS).await;
+        let mut manager = manager.unwrap();
         manager.until_logged("Leading").await.unwrap();
-        let token = reader(&kubernetes).await;
-        let prometheus = prometheus(&kubernetes, &manager, &token).await;
-        let admin = kubernetes.admin().await.unwrap();
+        let token = reader(kubernetes).await;
         Self {
-            prometheus,
+            prometheus: prometheus(kubernetes, &manager, &token).await,
             manager,
-            cluster_api: ClusterApi::play(admin, "default"),
-            kubernetes,
+            cluster,
             token,
         }
     }
@@ -86,28 +84,18 @@ impl MonitoredClusters {
         let named = cloud
             .clouds_yaml()
             .replace("  demo:\n", &format!("  {name}:\n"));
-        let secret = credentials("default", name, &named);
-        apply(&self.kubernetes.admin().await.unwrap(), &[secret])
-            .await
-            .unwrap();
+        self.cluster.credentials(name, &named).await;
     }
 
     /// Creates a cluster with a control-plane machine and waits until that has joined.
     pub(super) async fn cluster(&self, name: &str, cloud: &str) {
-        let infrastructure = json!({
-            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "identityRef": {"name": cloud, "cloudName": cloud},
-                "managedSubnets": [{"cidr": "10.6.0.0/24"}],
-                "managedSecurityGroups": {"allowAllInClusterTraffic": true},
-                // Members count as healthy after 15 s instead of 45.
-                "apiServer": {"managedLoadBalancer": {
-                    "provider": "amphorav2", "monitor": {"delay": 3, "timeout": 2, "maxRetries": 1, "maxRetriesDown": 1},
-                }},
-            },
-        });
-        self.cluster_api.create_cluster(name, infrastructure).await;
+        // Members count as healthy after 15 s instead of 45.
+        let change = json!({"apiServer": {"managedLoadBalancer": {
+            "provider": "amphorav2", "monitor": {"delay": 3, "timeout": 2, "maxRetries": 1, "maxRetriesDown": 1},
+        }}});
+        let infrastructure = open_stack_cluster(NAMESPACE, name, &identity(cloud, cloud), &change);
+        let cluster_api = &self.cluster.cluster_api;
+        cluster_api.create_cluster(name, infrastructure).await;
         self.until_object(name, "OpenStackCluster", is_provisioned)
             .await;
         self.machine(name, cloud, 0).await;
@@ -131,11 +119,9 @@ impl MonitoredClusters {
 
     /// Creates a further control-plane machine.
     pub(super) async fn machine(&self, cluster: &str, cloud: &str, index: u8) {
-        let spec = json!({
-            "identityRef": {"name": cloud, "cloudName": cloud},
-            "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "ubuntu-kube"}},
-        });
-        self.cluster_api
+        let spec = machine_spec(&identity(cloud, cloud), "ubuntu-kube");
+        self.cluster
+            .cluster_api
             .create_machine(cluster, &format!("{cluster}-cp-{index}"), true, spec)
             .await;
     }
@@ -149,12 +135,13 @@ impl MonitoredClusters {
 
     /// Deletes a machine as a rollout does, and waits until it is gone.
     pub(super) async fn replace(&self, machine: &str) {
-        self.cluster_api.delete("Machine", machine).await;
+        self.cluster.cluster_api.delete("Machine", machine).await;
         self.until_object(machine, "Machine", Value::is_null).await;
     }
 
     async fn until_object(&self, name: &str, kind: &str, wanted: impl Fn(&Value) -> bool) {
-        self.cluster_api
+        self.cluster
+            .cluster_api
             .wait_for(kind, name, WAIT.at_most, wanted)
             .await
             .unwrap();
@@ -162,7 +149,7 @@ impl MonitoredClusters {
 
     /// The metrics, as Prometheus gets them.
     pub(super) async fn scrape(&self) -> String {
-        let root = self.kubernetes.authority().certificate();
+        let root = self.cluster.kubernetes.authority().certificate();
         let root = reqwest::Certificate::from_pem(root.as_bytes()).unwrap();
         let client = reqwest::Client::builder()
             .tls_certs_only([root])

@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    plane::Plane,
+    shared_environment::SharedEnvironment,
     truth::{Truth, ours, writes},
     watch::Watch,
 };
@@ -19,8 +19,9 @@ use crate::{
     contract::{Access, Raw},
     env::{
         ClusterApi,
-        apply::{apply, credentials},
+        apply::{apply, namespace_with_credentials},
         cluster_api::{api, condition},
+        scripted_cluster::{self, identity, open_stack_cluster},
     },
     waiting::Wait,
 };
@@ -53,7 +54,7 @@ impl Default for Shape {
 
 /// A cluster `c` in a namespace and a cloud of its own.
 pub struct ClusterUnderTest {
-    pub plane: &'static Plane,
+    pub environment: &'static SharedEnvironment,
     pub namespace: String,
     pub cloud: FakeCloud,
     pub cluster_api: ClusterApi,
@@ -65,7 +66,7 @@ pub struct ClusterUnderTest {
 impl ClusterUnderTest {
     /// A cloud, a namespace with credentials, and no cluster yet.
     pub async fn empty(namespace: &str, shape: Shape) -> Self {
-        let plane = Plane::shared().await;
+        let environment = SharedEnvironment::shared().await;
         let cloud = FakeCloud::start(Options {
             durations: Durations {
                 server_build: 0.3,
@@ -88,15 +89,12 @@ impl ClusterUnderTest {
             .control()
             .run(json!({"assumed_health": shape.health}))
             .unwrap();
-        let admin = plane.kubernetes.admin().await.unwrap();
-        let documents = [
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            credentials(namespace, "cloud-config", &cloud.clouds_yaml()),
-        ];
+        let admin = environment.kubernetes.admin().await.unwrap();
+        let documents = namespace_with_credentials(namespace, &cloud.clouds_yaml());
         apply(&admin, &documents).await.unwrap();
         let ports = 1 + shape.more_ports.len();
         Self {
-            plane,
+            environment,
             namespace: namespace.to_owned(),
             cluster_api: ClusterApi::play_every(admin.clone(), namespace, INTERVAL),
             watch: Watch::start(&admin, namespace, cloud.control(), ports),
@@ -307,30 +305,22 @@ impl ClusterUnderTest {
     }
 }
 
-/// The `OpenStackCluster` `c`; `change` is merged into its spec.
+/// The `OpenStackCluster` `c`; the values of `change` replace those of its spec.
 pub fn infrastructure(namespace: &str, shape: Shape, change: &Value) -> Value {
-    let mut spec = json!({
-        "identityRef": {"name": "cloud-config", "cloudName": "demo"},
-        "managedSubnets": [{"cidr": "10.6.0.0/24"}],
-        "managedSecurityGroups": {"allowAllInClusterTraffic": true},
-        "apiServer": {"managedLoadBalancer": {
-            "provider": shape.provider, "additionalPorts": shape.more_ports,
-            "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}},
-    });
+    let shape = json!({"apiServer": {"managedLoadBalancer": {
+        "provider": shape.provider, "additionalPorts": shape.more_ports,
+        "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}}});
+    let identity = identity("cloud-config", "demo");
+    let mut cluster = open_stack_cluster(namespace, "c", &identity, &shape);
     for (key, value) in change.as_object().into_iter().flatten() {
-        spec[key] = value.clone();
+        cluster["spec"][key] = value.clone();
     }
-    json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-        "metadata": {"name": "c", "namespace": namespace}, "spec": spec})
+    cluster
 }
 
 /// The spec of every machine.
 pub fn machine_spec() -> Value {
-    json!({
-        "identityRef": {"name": "cloud-config", "cloudName": "demo"},
-        "flavor": {"filter": {"name": "m1.small"}},
-        "image": {"filter": {"name": "ubuntu-kube"}},
-    })
+    scripted_cluster::machine_spec(&identity("cloud-config", "demo"), "ubuntu-kube")
 }
 
 /// Whether the load balancer's condition has this status, reason and text.

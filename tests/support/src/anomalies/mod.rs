@@ -2,7 +2,7 @@
 //! ACTIVE does not mean that a member serves. The manager runs as a process, with a real kube-apiserver and a scripted
 //! Cluster API. Each scenario has an OpenStack of its own with its own anomaly.
 //!
-//! Scenarios run side by side under one manager ([`plane`]). During a scenario, a [`watch`] compares each decision of
+//! Scenarios run side by side under one manager ([`shared_environment`]). During a scenario, a [`watch`] compares each decision of
 //! the gates with the state of the cloud at that moment. `make test` runs one scenario of each kind, `make rollout`
 //! runs all of them; `CAPO_RS_SCENARIO` selects those with a text in their name.
 
@@ -17,8 +17,8 @@
 pub mod cluster_under_test;
 mod failed;
 mod lost;
-mod plane;
 mod providers;
+mod shared_environment;
 mod situations;
 mod stuck;
 pub mod truth;

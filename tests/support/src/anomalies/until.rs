@@ -44,7 +44,7 @@ impl ClusterUnderTest {
                 self.namespace,
                 self.truth(),
                 self.writes(0),
-                self.plane.logged(&self.namespace)
+                self.environment.logged(&self.namespace)
             ),
         }
     }
@@ -59,7 +59,7 @@ impl ClusterUnderTest {
                 self.namespace,
                 self.truth(),
                 self.writes(0),
-                self.plane.logged(&self.namespace)
+                self.environment.logged(&self.namespace)
             );
         }
     }
@@ -132,7 +132,7 @@ impl ClusterUnderTest {
                 && !line.ends_with(" 0")
         };
         let waiting = Wait::default().between(INTERVAL).start();
-        while !self.plane.metrics().await.lines().any(is_asked_for) {
+        while !self.environment.metrics().await.lines().any(is_asked_for) {
             assert!(waiting.again().await, "{}: no {series}", self.namespace);
         }
     }

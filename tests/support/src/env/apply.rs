@@ -39,6 +39,14 @@ pub fn credentials(namespace: &str, name: &str, clouds_yaml: &str) -> Value {
     })
 }
 
+/// A namespace, and the credentials `cloud-config` in it.
+pub fn namespace_with_credentials(name: &str, clouds_yaml: &str) -> [Value; 2] {
+    [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+        credentials(name, "cloud-config", clouds_yaml),
+    ]
+}
+
 /// Applies `documents` in their order and waits for custom resource definitions among them to be served.
 pub async fn apply(client: &Client, documents: &[Value]) -> Result<(), Error> {
     let mut definitions = Vec::new();

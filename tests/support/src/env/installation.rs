@@ -25,21 +25,23 @@ pub struct Installation {
 impl Installation {
     /// Starts a kube-apiserver of the caller's own, with Cluster API's definitions and everything of capo-rs but a manager.
     pub async fn in_new_cluster() -> Result<(Kubernetes, Self), Error> {
+        Self::in_new_cluster_from(&shipped_manifests()?).await
+    }
+
+    /// The same with the output of `capo-rs manifests` with options.
+    pub async fn in_new_cluster_from(manifests: &str) -> Result<(Kubernetes, Self), Error> {
         let kubernetes = Kubernetes::start().await?;
         kubernetes.install_cluster_api().await?;
-        let installation = Self::install(&kubernetes).await?;
+        let installation = Self::install_from(&kubernetes, manifests).await?;
         Ok((kubernetes, installation))
     }
 
     /// Installs everything in `kubernetes`. Objects of our kinds can be created as soon as a manager is ready.
     pub async fn install(kubernetes: &Kubernetes) -> Result<Self, Error> {
-        let manifests =
-            capo_rs::cli::manifests::yaml(&capo_rs::cli::manifests::Choices::default())?;
-        Self::install_from(kubernetes, &manifests).await
+        Self::install_from(kubernetes, &shipped_manifests()?).await
     }
 
-    /// The same with the output of `capo-rs manifests` with options.
-    pub async fn install_from(kubernetes: &Kubernetes, manifests: &str) -> Result<Self, Error> {
+    async fn install_from(kubernetes: &Kubernetes, manifests: &str) -> Result<Self, Error> {
         let client = kubernetes.admin().await?;
         let webhook_port = free_port()?;
         let serving = kubernetes.authority().server(&["127.0.0.1"])?;
@@ -92,6 +94,11 @@ impl Installation {
         let arguments = [&[port.as_str(), &certificates], flags].concat();
         Manager::start_with(logs, &self.kubeconfig, &arguments, variables)
     }
+}
+
+fn shipped_manifests() -> Result<String, Error> {
+    use capo_rs::cli::manifests::{Choices, yaml};
+    Ok(yaml(&Choices::default())?)
 }
 
 /// The `clientConfig` of a webhook on the loopback address.

@@ -74,26 +74,7 @@ impl Kubernetes {
     /// When it can't be started.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Kubernetes> = OnceLock::new();
-        // It is started on a thread of its own, because the runtime of the first test ends with that test.
-        tokio::task::spawn_blocking(|| {
-            SHARED.get_or_init(|| {
-                std::thread::spawn(|| {
-                    let started = tokio::runtime::Builder::new_current_thread()
-                        .enable_all()
-                        .build()
-                        .map_err(Error::from)
-                        .and_then(|runtime| runtime.block_on(Self::start()));
-                    match started {
-                        Ok(started) => started,
-                        Err(error) => panic!("kube-apiserver: {error}"),
-                    }
-                })
-                .join()
-                .unwrap_or_else(|_| panic!("kube-apiserver could not be started"))
-            })
-        })
-        .await
-        .unwrap_or_else(|error| panic!("{error}"))
+        started_once(&SHARED, async || Self::start().await).await
     }
 
     async fn try_start() -> Result<Self, Error> {
@@ -283,4 +264,25 @@ pub fn free_port() -> Result<u16, Error> {
 fn base64(text: &str) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+/// What `start` returns, started by the first test of this process that needs it. It is started on a thread of its own, because
+/// the runtime of the first test ends with that test.
+///
+/// # Panics
+/// When it can't be started.
+pub async fn started_once<T: Send + Sync>(
+    shared: &'static OnceLock<T>,
+    start: impl AsyncFnOnce() -> Result<T, Error> + Send + 'static,
+) -> &'static T {
+    let start = move || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Error::from)
+            .and_then(|runtime| runtime.block_on(start()))
+            .unwrap()
+    };
+    let get = || shared.get_or_init(|| std::thread::spawn(start).join().unwrap());
+    tokio::task::spawn_blocking(get).await.unwrap()
 }

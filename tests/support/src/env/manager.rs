@@ -71,6 +71,13 @@ impl Manager {
         format!("127.0.0.1:{}/metrics", self.diagnostics)
     }
 
+    /// The metrics as they are now.
+    pub async fn metrics(&self) -> String {
+        let (status, text) = get(&self.metrics_url()).await.unwrap();
+        assert_eq!(status, 200, "{text}");
+        text
+    }
+
     /// Returns when `/readyz` answers 200.
     pub async fn until_ready(&mut self) -> Result<(), Error> {
         let begun = Instant::now();
@@ -125,6 +132,13 @@ impl Manager {
         }
         Ok(())
     }
+}
+
+/// The sum of the counters whose lines in the metrics begin like this.
+pub fn counted(metrics: &str, beginning: &str) -> usize {
+    let lines = metrics.lines().filter(|line| line.starts_with(beginning));
+    let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+    counts.sum()
 }
 
 /// The binary: the one that `CAPO_RS_BINARY` names, such as a release build, or the one that cargo built for this test.

@@ -27,6 +27,7 @@ pub mod kubernetes;
 pub mod manager;
 pub mod programs;
 pub mod prometheus;
+pub mod scripted_cluster;
 
 pub use api_server::ApiServer;
 pub use authority::Authority;
@@ -43,6 +44,7 @@ pub use installation::Installation;
 pub use kubernetes::Kubernetes;
 pub use manager::Manager;
 pub use prometheus::Prometheus;
+pub use scripted_cluster::ScriptedCluster;
 
 /// Errors while a test is prepared are only printed, and never matched on.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -22,8 +22,9 @@ use crate::{
         DataPath,
         apply::apply,
         cluster_api::{condition, is_provisioned},
+        scripted_cluster::{NAMESPACE, machine_spec, open_stack_cluster},
     },
-    replay::{Stage, leftovers},
+    replay::{ReplayEnvironment, identity, leftovers},
 };
 
 pub use jobboard::{
@@ -46,7 +47,7 @@ const FLAGS: [&str; 5] = [
 /// A cluster of control-plane machines under one manager.
 struct ControlPlane {
     cluster: String,
-    stage: Stage,
+    stage: ReplayEnvironment,
 }
 
 /// The scenario.
@@ -107,12 +108,13 @@ impl ControlPlane {
         data_path: Option<&DataPath>,
     ) -> Self {
         let variables = data_path.map(DataPath::variables).unwrap_or_default();
-        let stage = Stage::start(under, flags, variables).await;
+        let stage = ReplayEnvironment::start(under, flags, variables).await;
         if let Some(data_path) = data_path {
             let authority = authority(name, data_path);
             apply(&stage.admin, &[authority]).await.unwrap();
         }
-        let object = open_stack_cluster(name, provider);
+        let provider = json!({"apiServer": {"managedLoadBalancer": {"provider": provider}}});
+        let object = open_stack_cluster(NAMESPACE, name, &identity(), &provider);
         stage.cluster_api.create_cluster(name, object).await;
         let cluster_api = &stage.cluster_api;
         cluster_api
@@ -129,11 +131,7 @@ impl ControlPlane {
     }
 
     async fn machine(&self, index: usize) {
-        let spec = json!({
-            "identityRef": {"name": "cloud-config", "cloudName": "test"},
-            "flavor": {"filter": {"name": "m1.small"}},
-            "image": {"filter": {"name": "cirros"}},
-        });
+        let spec = machine_spec(&identity(), "cirros");
         self.stage
             .cluster_api
             .create_machine(&self.cluster, &self.name(index), true, spec)
@@ -220,18 +218,5 @@ fn authority(cluster: &str, data_path: &DataPath) -> Value {
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": format!("{cluster}-ca"), "namespace": "default"},
         "stringData": {"tls.crt": authority.certificate(), "tls.key": authority.key()},
-    })
-}
-
-fn open_stack_cluster(name: &str, provider: &str) -> Value {
-    json!({
-        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "identityRef": {"name": "cloud-config", "cloudName": "test"},
-            "managedSubnets": [{"cidr": "10.6.0.0/24"}],
-            "managedSecurityGroups": {"allowAllInClusterTraffic": true},
-            "apiServer": {"managedLoadBalancer": {"provider": provider}},
-        },
     })
 }

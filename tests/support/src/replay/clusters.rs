@@ -6,10 +6,13 @@ pub use ipv6::a_cluster_whose_only_subnet_is_of_ipv6;
 
 use serde_json::{Value, json};
 
-use super::{Brought, Stage, identity, leftovers, list};
+use super::{Brought, ReplayEnvironment, identity, leftovers, list};
 use crate::{
     contract::{CloudUnderTest, Contract, GATE},
-    env::cluster_api::{condition, is_provisioned},
+    env::{
+        cluster_api::{condition, is_provisioned},
+        scripted_cluster::machine_spec,
+    },
     rollout::HOOK,
     waiting::until_true,
 };
@@ -20,7 +23,7 @@ const RANGE: &str = "192.0.2.0/24";
 
 /// One cluster, in a management cluster of its own.
 struct Life {
-    stage: Stage,
+    stage: ReplayEnvironment,
     contract: Contract,
     cluster: String,
 }
@@ -29,7 +32,7 @@ impl Life {
     /// Begins with a cluster that has a managed network, security groups and load balancer, except as `change` says.
     async fn begin(under: &impl CloudUnderTest, change: impl FnOnce(&Contract) -> Value) -> Self {
         let contract = Contract::with(under).await;
-        let stage = Stage::start(under, &FLAGS, Vec::new()).await;
+        let stage = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
         let cluster = format!("{}-c", contract.name);
         let mut spec = json!({
             "identityRef": identity(),
@@ -71,11 +74,7 @@ impl Life {
     /// Creates a control-plane machine and waits until its node has joined.
     async fn machine(&self, index: usize) -> String {
         let name = format!("{}-{index}", self.cluster);
-        let spec = json!({
-            "identityRef": identity(),
-            "flavor": {"filter": {"name": "m1.small"}},
-            "image": {"filter": {"name": "cirros"}},
-        });
+        let spec = machine_spec(&identity(), "cirros");
         let cluster_api = &self.stage.cluster_api;
         cluster_api
             .create_machine(&self.cluster, &name, true, spec)
@@ -278,7 +277,7 @@ pub async fn without_a_load_balancer_the_floating_ip_moves_before_its_machine_go
     })
     .await;
     // No API server answers at the floating IP, so the Machine is held until the Cluster is deleted.
-    life.stage.passes(3.0).await;
+    life.stage.passes(3).await;
     let machine = life
         .stage
         .cluster_api

@@ -7,26 +7,23 @@
 pub mod clusters;
 pub mod servers;
 
+use std::ops::Deref;
+
 use capo_openstack::network::{Network, NetworkFilter, Subnet};
-use kube::{
-    Client,
-    api::{Patch, PatchParams},
-};
+use kube::api::{Patch, PatchParams};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
     contract::{CloudUnderTest, Contract, GATE},
     env::{
-        ClusterApi, Installation, Kubernetes, apply,
+        Manager, ScriptedCluster,
         cluster_api::{api, condition},
-        manager::{self, Manager},
+        manager::counted,
+        scripted_cluster::{self, NAMESPACE},
     },
     waiting::until_true,
 };
-
-/// The namespace of all objects.
-const NAMESPACE: &str = "default";
 
 /// Makes a test of the life of every cluster and server, for the cloud that the function `$start` returns.
 #[macro_export]
@@ -63,32 +60,35 @@ macro_rules! replay_tests {
 }
 
 /// A kube-apiserver, Cluster API as a script, and the manager with the credentials of a cloud.
-pub struct Stage {
-    pub cluster_api: ClusterApi,
+pub struct ReplayEnvironment {
+    // The fields are dropped in this order.
     pub manager: Manager,
-    pub admin: Client,
-    _kubernetes: Kubernetes,
+    cluster: ScriptedCluster,
 }
 
-impl Stage {
+impl Deref for ReplayEnvironment {
+    type Target = ScriptedCluster;
+
+    fn deref(&self) -> &ScriptedCluster {
+        &self.cluster
+    }
+}
+
+impl ReplayEnvironment {
     /// Starts all of this.
     pub async fn start(
         under: &impl CloudUnderTest,
         flags: &[&str],
         variables: Vec<(String, String)>,
     ) -> Self {
-        let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
-        let manager = installation.start_manager(kubernetes.folder(), flags, variables);
+        let cluster = ScriptedCluster::start().await.unwrap();
+        let logs = cluster.kubernetes.folder();
+        let manager = cluster.installation.start_manager(logs, flags, variables);
         let mut manager = manager.unwrap();
         manager.until_ready().await.unwrap();
-        let admin: Client = kubernetes.admin().await.unwrap();
-        apply::apply(&admin, &[credentials(under)]).await.unwrap();
-        Self {
-            cluster_api: ClusterApi::play(admin.clone(), NAMESPACE),
-            manager,
-            admin,
-            _kubernetes: kubernetes,
-        }
+        let clouds_yaml = clouds_yaml(under);
+        cluster.credentials("cloud-config", &clouds_yaml).await;
+        Self { manager, cluster }
     }
 
     /// Waits until a condition is True.
@@ -99,15 +99,9 @@ impl Stage {
     }
 
     /// Waits until this many further passes over OpenStackClusters have ended.
-    async fn passes(&self, more: f64) {
-        let ended = async || {
-            let url = self.manager.metrics_url();
-            let (_, metrics) = manager::get(&url).await.unwrap();
-            let of_clusters = "controller_runtime_reconcile_total{controller=\"openstackcluster\",";
-            let lines = metrics.lines().filter(|line| line.starts_with(of_clusters));
-            let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-            counts.sum::<f64>()
-        };
+    async fn passes(&self, more: usize) {
+        let of_clusters = "controller_runtime_reconcile_total{controller=\"openstackcluster\",";
+        let ended = async || counted(&self.manager.metrics().await, of_clusters);
         let before = ended().await;
         until_true("more passes", async || ended().await >= before + more).await;
     }
@@ -127,11 +121,11 @@ impl Stage {
 }
 
 /// The manager's credentials, as objects refer to them.
-fn identity() -> Value {
-    json!({"name": "cloud-config", "cloudName": "test"})
+pub(crate) fn identity() -> Value {
+    scripted_cluster::identity("cloud-config", "test")
 }
 
-fn credentials(under: &impl CloudUnderTest) -> Value {
+fn clouds_yaml(under: &impl CloudUnderTest) -> String {
     let access = under.access();
     let yaml = json!({"clouds": {"test": {
         "auth": {
@@ -140,7 +134,7 @@ fn credentials(under: &impl CloudUnderTest) -> Value {
         },
         "region_name": "RegionOne",
     }}});
-    apply::credentials(NAMESPACE, "cloud-config", &yaml.to_string())
+    yaml.to_string()
 }
 
 /// A network that the user provides, with a subnet and a router to the outside.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Brought, Stage, identity, leftovers, list};
+use super::{Brought, ReplayEnvironment, identity, leftovers, list};
 use crate::{
     contract::{CloudUnderTest, Contract, GATE, ServerState},
     env::{apply::apply, cluster_api::condition, garbage},
@@ -38,7 +38,7 @@ fn is_ready(server: &Value, status: &str) -> bool {
 
 pub async fn trunk_volumes_server_group_and_config_drive(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let stage = Stage::start(under, &FLAGS, Vec::new()).await;
+    let stage = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
     let (network, _) = contract.network("10.7.0.0/24").await;
     let name = format!("{}-s", contract.name);
     let group = format!("{name}-group");
@@ -78,7 +78,7 @@ pub async fn trunk_volumes_server_group_and_config_drive(under: &impl CloudUnder
 
 pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let stage = Stage::start(under, &FLAGS, Vec::new()).await;
+    let stage = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
     let (network, _) = contract.network("10.7.1.0/24").await;
     let names = ["hand", "error", "soft"].map(|end| format!("{}-{end}", contract.name));
     let wanted = names
@@ -136,7 +136,7 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
 
 pub async fn a_floating_ip_of_a_pool(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let stage = Stage::start(under, &FLAGS, Vec::new()).await;
+    let stage = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
     let _collector = garbage::collect(&stage.admin, "default");
     let brought = Brought::create(&contract, "10.7.2.0/24").await;
     let pool = json!({

@@ -5,7 +5,6 @@ use std::{fmt::Write as _, time::Duration};
 
 use crate::{
     client::{Target, control::Control, requests::Requests, watches::Watches, writer::Writer},
-    env::manager,
     invariants::{self, Promises, Violation, figures::Figures, secrets},
     rollout::{Rollout, folder, results},
     timeline::{Timeline, What, render::render},
@@ -135,9 +134,7 @@ async fn outputs(rollout: &Rollout) -> Vec<(&'static str, String)> {
         outputs.push((kind, serde_json::to_string(&objects).unwrap()));
     }
     if let Some(manager) = rollout.manager.lock().await.as_ref() {
-        let (status, metrics) = manager::get(&manager.metrics_url()).await.unwrap();
-        assert_eq!(status, 200);
-        outputs.push(("the metrics", metrics));
+        outputs.push(("the metrics", manager.metrics().await));
     }
     outputs
 }

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use crate::env::{Error, Installation, Kubernetes, Manager, manager};
+use crate::env::{Error, Installation, Kubernetes, Manager, kubernetes::started_once};
 
 /// Thresholds that pass during a scenario. A settled load balancer is read every few seconds.
 const FLAGS: [&str; 5] = [
@@ -14,32 +14,16 @@ const FLAGS: [&str; 5] = [
     "--member-stuck-after=30s",
 ];
 
-pub struct Plane {
+pub struct SharedEnvironment {
     pub kubernetes: Kubernetes,
     manager: Manager,
 }
 
-impl Plane {
-    /// The management cluster of this process. It runs on a thread of its own, because the runtime of the first test
-    /// ends with that test.
+impl SharedEnvironment {
+    /// The management cluster of this process.
     pub async fn shared() -> &'static Self {
-        static SHARED: OnceLock<Plane> = OnceLock::new();
-        tokio::task::spawn_blocking(|| {
-            SHARED.get_or_init(|| {
-                std::thread::spawn(|| {
-                    tokio::runtime::Builder::new_current_thread()
-                        .enable_all()
-                        .build()
-                        .map_err(Error::from)
-                        .and_then(|runtime| runtime.block_on(Self::start()))
-                        .unwrap()
-                })
-                .join()
-                .unwrap()
-            })
-        })
-        .await
-        .unwrap()
+        static SHARED: OnceLock<SharedEnvironment> = OnceLock::new();
+        started_once(&SHARED, async || Self::start().await).await
     }
 
     async fn start() -> Result<Self, Error> {
@@ -53,9 +37,7 @@ impl Plane {
 
     /// The manager's metrics as they are now.
     pub async fn metrics(&self) -> String {
-        let (status, text) = manager::get(&self.manager.metrics_url()).await.unwrap();
-        assert_eq!(status, 200, "{text}");
-        text
+        self.manager.metrics().await
     }
 
     /// The last lines of the manager's log that contain `text`.

@@ -1,23 +1,23 @@
 //! One kube-apiserver, one manager process, and clusters on clouds that record every call.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::{Deref, DerefMut},
+    time::{Duration, Instant},
+};
 
 use fake_cloud::{Durations, FakeCloud, Options};
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::env::{
-    ClusterApi, Installation, Kubernetes,
-    apply::{apply, credentials},
+    Manager, ScriptedCluster,
     cluster_api::api,
-    manager::{self, Manager},
+    manager::counted,
+    scripted_cluster::{identity, machine_spec, open_stack_cluster},
 };
 use crate::waiting::{PATIENCE, Wait};
 
-pub use crate::env::cluster_api::is_provisioned;
-
-/// The namespace of all objects.
-pub const NAMESPACE: &str = "default";
+pub use crate::env::{cluster_api::is_provisioned, scripted_cluster::NAMESPACE};
 
 /// A cluster to create.
 #[derive(Debug, Clone, Copy)]
@@ -33,35 +33,39 @@ pub struct Plan<'a> {
 }
 
 /// The state in which figures are measured.
-pub struct Scene {
+pub struct MeasuredEnvironment {
     // The fields are dropped in this order.
     /// The manager, while it runs.
     pub manager: Option<Manager>,
-    /// Cluster API, as a script.
-    pub cluster_api: ClusterApi,
-    /// The Kubernetes API, as cluster-admin.
-    pub admin: kube::Client,
-    installation: Installation,
-    kubernetes: Kubernetes,
+    cluster: ScriptedCluster,
 }
 
-impl Scene {
-    /// Installs everything except the manager, which is not started.
-    pub async fn set() -> Self {
-        let (kubernetes, installation) = Installation::in_new_cluster().await.unwrap();
-        let admin = kubernetes.admin().await.unwrap();
+impl Deref for MeasuredEnvironment {
+    type Target = ScriptedCluster;
+
+    fn deref(&self) -> &ScriptedCluster {
+        &self.cluster
+    }
+}
+
+impl DerefMut for MeasuredEnvironment {
+    fn deref_mut(&mut self) -> &mut ScriptedCluster {
+        &mut self.cluster
+    }
+}
+
+impl MeasuredEnvironment {
+    /// Installs everything except the manager.
+    pub async fn without_manager() -> Self {
         Self {
             manager: None,
-            cluster_api: ClusterApi::play(admin.clone(), NAMESPACE),
-            admin,
-            installation,
-            kubernetes,
+            cluster: ScriptedCluster::start().await.unwrap(),
         }
     }
 
     /// Starts the manager.
     pub async fn start(&mut self, arguments: &[&str]) {
-        let logs = self.kubernetes.folder();
+        let logs = self.cluster.kubernetes.folder();
         let manager = self.installation.ready_manager(logs, arguments).await;
         self.manager = Some(manager.unwrap());
     }
@@ -77,26 +81,13 @@ impl Scene {
         begun.elapsed()
     }
 
-    /// Creates the Secret with the credentials of a cloud.
-    pub async fn credentials(&self, name: &str, cloud: &FakeCloud) {
-        let secret = credentials(NAMESPACE, name, &cloud.clouds_yaml());
-        apply(&self.admin, &[secret]).await.unwrap();
-    }
-
     /// Creates a cluster.
     pub async fn cluster(&self, plan: Plan<'_>) {
-        let infrastructure = json!({
-            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-            "metadata": {"name": plan.name, "namespace": NAMESPACE},
-            "spec": {
-                "identityRef": {"name": plan.credentials, "cloudName": "demo"},
-                "managedSubnets": [{"cidr": "10.6.0.0/24"}],
-                "managedSecurityGroups": {"allowAllInClusterTraffic": true},
-                "apiServer": {"managedLoadBalancer": {
-                    "provider": plan.provider, "additionalPorts": plan.additional_ports,
-                }},
-            },
-        });
+        let change = json!({"apiServer": {"managedLoadBalancer": {
+            "provider": plan.provider, "additionalPorts": plan.additional_ports,
+        }}});
+        let identity = identity(plan.credentials, "demo");
+        let infrastructure = open_stack_cluster(NAMESPACE, plan.name, &identity, &change);
         self.cluster_api
             .create_cluster(plan.name, infrastructure)
             .await;
@@ -104,11 +95,7 @@ impl Scene {
 
     /// Creates a control-plane machine of a cluster.
     pub async fn machine(&self, plan: Plan<'_>, name: &str) {
-        let spec = json!({
-            "identityRef": {"name": plan.credentials, "cloudName": "demo"},
-            "flavor": {"filter": {"name": "m1.small"}},
-            "image": {"filter": {"name": "ubuntu-kube"}},
-        });
+        let spec = machine_spec(&identity(plan.credentials, "demo"), "ubuntu-kube");
         self.cluster_api
             .create_machine(plan.name, name, true, spec)
             .await;
@@ -139,16 +126,12 @@ impl Scene {
 
     /// How many passes of each of these controllers of the running manager have succeeded.
     pub async fn passes<const N: usize>(&self, controllers: [&str; N]) -> [usize; N] {
-        let url = self.manager.as_ref().unwrap().metrics_url();
-        let (_, metrics) = manager::get(&url).await.unwrap();
+        let metrics = self.manager.as_ref().unwrap().metrics().await;
         controllers.map(|controller| {
-            let line = format!(
-                "controller_runtime_reconcile_total{{controller=\"{controller}\",result=\"success\"}} "
-            );
-            let count = metrics.lines().find_map(|text| text.strip_prefix(&line));
-            count
-                .and_then(|count| count.parse().ok())
-                .unwrap_or_default()
+        let line = format!(
+            "controller_runtime_reconcile_total{{controller=\"{controller}\",result=\"success\"}} "
+        );
+        counted(&metrics, &line)
         })
     }
 }
