@@ -281,12 +281,7 @@ async fn metrics_are_for_those_who_may_read_them() {
         .await
         .unwrap();
 
-    let authority =
-        reqwest::Certificate::from_pem(kubernetes.authority().certificate().as_bytes()).unwrap();
-    let client = reqwest::Client::builder()
-        .tls_certs_only([authority])
-        .build()
-        .unwrap();
+    let client = kubernetes.authority().https_client();
     let url = format!("https://{}", manager.metrics_url());
     let scrape = async |token: Option<String>| {
         let mut request = client.get(&url);

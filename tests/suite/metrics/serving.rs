@@ -56,17 +56,9 @@ impl Serving {
 
     /// The status of the answer to a client without a token, over TLS with this authority; an error if the certificate is not trusted.
     async fn status(&self, authority: Option<&Authority>) -> Result<u16, reqwest::Error> {
-        let builder = reqwest::Client::builder();
-        let builder = match authority {
-            Some(authority) => {
-                let root =
-                    reqwest::Certificate::from_pem(authority.certificate().as_bytes()).unwrap();
-                builder.tls_certs_only([root])
-            }
-            None => builder.danger_accept_invalid_certs(true),
-        };
+        let client = authority.map_or_else(unchecked_client, Authority::https_client);
         let url = format!("https://{}/metrics", self.address());
-        let answer = builder.build().unwrap().get(url).send().await?;
+        let answer = client.get(url).send().await?;
         Ok(answer.status().as_u16())
     }
 
@@ -82,6 +74,12 @@ impl Serving {
         })
         .await;
     }
+}
+
+/// An HTTPS client that takes any certificate.
+fn unchecked_client() -> reqwest::Client {
+    let client = reqwest::Client::builder().danger_accept_invalid_certs(true);
+    client.build().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,10 +183,7 @@ async fn a_client_whose_token_can_not_be_reviewed_is_refused() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let serving = serving(&["--insecure-diagnostics=false"]);
     serving.until_listening().await;
-    let client = reqwest::Client::builder()
-        .danger_accept_invalid_certs(true)
-        .build()
-        .unwrap();
+    let client = unchecked_client();
     let status_for = async |token: String| {
         let url = format!("https://{}/metrics", serving.address());
         client

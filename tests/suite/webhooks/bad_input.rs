@@ -205,12 +205,7 @@ async fn bad_input_gets_a_clear_answer_in_bounded_time_and_memory() {
     let manager = installation.ready_manager(logs, &[]).await.unwrap();
 
     let url = format!("https://127.0.0.1:{}", installation.webhook_port);
-    let authority = kubernetes.authority().certificate();
-    let root = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
-    let client = reqwest::Client::builder()
-        .tls_certs_only([root])
-        .build()
-        .unwrap();
+    let client = kubernetes.authority().https_client();
     for (what, body, status, said) in bodies() {
         let path = if what.starts_with("an admission") {
             "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackcluster"

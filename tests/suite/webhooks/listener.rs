@@ -28,16 +28,6 @@ async fn listening() -> Listening {
     Listening::start(|_| {}, Arc::new(())).await.unwrap()
 }
 
-fn client(listening: &Listening) -> reqwest::Client {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let root =
-        reqwest::Certificate::from_pem(listening.authority.certificate().as_bytes()).unwrap();
-    reqwest::Client::builder()
-        .tls_certs_only([root])
-        .build()
-        .unwrap()
-}
-
 async fn connect(listening: &Listening) -> std::io::Result<TlsStream<TcpStream>> {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
     let mut roots = rustls::RootCertStore::empty();
@@ -65,7 +55,7 @@ fn conversion(objects: &Value) -> Value {
 #[tokio::test]
 async fn reviews_are_answered_and_nothing_else() {
     let listening = listening().await;
-    let client = client(&listening);
+    let client = listening.authority.https_client();
     let post = |path: &str, body: String| {
         client
             .post(format!("{}{path}", listening.url))
@@ -147,7 +137,9 @@ async fn large_bodies_are_cut() {
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
     // It still answers.
     let body = conversion(&json!([])).to_string();
-    let answer = client(&listening)
+    let answer = listening
+        .authority
+        .https_client()
         .post(format!("{}/convert", listening.url))
         .body(body)
         .send()

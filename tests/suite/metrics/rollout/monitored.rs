@@ -149,12 +149,7 @@ impl MonitoredClusters {
 
     /// The metrics, as Prometheus gets them.
     pub(super) async fn scrape(&self) -> String {
-        let root = self.cluster.kubernetes.authority().certificate();
-        let root = reqwest::Certificate::from_pem(root.as_bytes()).unwrap();
-        let client = reqwest::Client::builder()
-            .tls_certs_only([root])
-            .build()
-            .unwrap();
+        let client = self.cluster.kubernetes.authority().https_client();
         let url = format!("https://{}", self.manager.metrics_url());
         let answer = client
             .get(url)

@@ -40,6 +40,14 @@ impl Authority {
         self.0.pem()
     }
 
+    /// An HTTPS client that trusts this authority only.
+    pub fn https_client(&self) -> reqwest::Client {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let root = reqwest::Certificate::from_pem(self.certificate().as_bytes()).unwrap();
+        let client = reqwest::Client::builder().tls_certs_only([root]);
+        client.build().unwrap()
+    }
+
     /// Its private key, PKCS #8 PEM.
     pub fn key(&self) -> String {
         self.0.key().serialize_pem()
