@@ -27,8 +27,8 @@ async fn a_cluster_with_a_bastion_is_taken_over_without_a_write() {
 }
 
 /// The `OpenStackServer` of a bastion, with its status.
-async fn bastion_object(stage: &Environment, bastion: &Bastion, network: &Value) {
-    let owner = stage
+async fn bastion_object(environment: &Environment, bastion: &Bastion, network: &Value) {
+    let owner = environment
         .cluster_api
         .get("OpenStackCluster", "c1")
         .await
@@ -37,28 +37,28 @@ async fn bastion_object(stage: &Environment, bastion: &Bastion, network: &Value)
     let machine = bastion_machine();
     let object = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackServer",
-        "metadata": {"name": "c1-bastion", "namespace": stage.namespace,
+        "metadata": {"name": "c1-bastion", "namespace": environment.namespace,
             "labels": {"cluster.x-k8s.io/cluster-name": "c1"},
             "finalizers": ["openstackserver.infrastructure.cluster.x-k8s.io"],
             "ownerReferences": [{"apiVersion": owner["apiVersion"], "kind": "OpenStackCluster", "name": "c1",
                 "uid": owner["metadata"]["uid"]}]},
         "spec": {"identityRef": machine["identityRef"], "flavor": "m1.small", "image": machine["image"], "sshKeyName": "",
-            "tags": [format!("of-{}-c1", stage.namespace)],
+            "tags": [format!("of-{}-c1", environment.namespace)],
             "ports": [{"network": {"id": network}, "securityGroups": [{"id": bastion.group}]}]},
     });
-    apply(&stage.admin, &[object]).await.unwrap();
+    apply(&environment.admin, &[object]).await.unwrap();
     let status = json!({"ready": true, "instanceID": bastion.server["id"], "instanceState": "ACTIVE",
         "resolved": {"imageID": bastion.server["image"]["id"], "flavorID": bastion.server["flavor"]["id"],
             "ports": [{"name": "c1-bastion-0", "networkID": network, "securityGroups": [bastion.group]}]},
         "resources": {"ports": [{"id": bastion.port["id"]}]}});
-    stage
+    environment
         .patch_status("OpenStackServer", "c1-bastion", status)
         .await;
 }
 
 #[expect(clippy::too_many_lines, reason = "everything that CAPO leaves behind")]
 async fn take_over(namespace: &str, with_bastion: bool) {
-    let stage = Environment::in_namespace(namespace)
+    let environment = Environment::in_namespace(namespace)
         .cloud(quick())
         .start()
         .await;
@@ -66,7 +66,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
     let (base, tag) = (base.as_str(), tag.as_str());
     let description = format!("Created by cluster-api-provider-openstack cluster {base}");
     let access = Access {
-        auth_url: stage.cloud.auth_url(),
+        auth_url: environment.cloud.auth_url(),
         user: "demo".into(),
         password: "secret".into(),
         project: "demo".into(),
@@ -175,7 +175,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
     let path = format!("pools/{}/members", pool["id"].as_str().unwrap());
     capo.make("load-balancer", &path, "member", member).await;
     capo.balancer_is_active(id).await;
-    let mark = stage.cloud.control().last_call();
+    let mark = environment.cloud.control().last_call();
 
     // The objects as CAPO leaves them. They are paused, because the operator pauses them before the deployments are swapped.
     let change = if with_bastion {
@@ -184,21 +184,24 @@ async fn take_over(namespace: &str, with_bastion: bool) {
     } else {
         json!({})
     };
-    let mut infrastructure = stage.cluster("c1", change);
+    let mut infrastructure = environment.cluster("c1", change);
     infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
     infrastructure["metadata"]["finalizers"] =
         json!(["openstackcluster.infrastructure.cluster.x-k8s.io"]);
     infrastructure["spec"]["controlPlaneEndpoint"] =
         json!({"host": floating["floating_ip_address"], "port": 6443});
-    stage.cluster_api.create_cluster("c1", infrastructure).await;
+    environment
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await;
     let machine = json!({"identityRef": {"type": "Secret", "name": "cloud-config", "cloudName": "demo"},
         "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}},
         "providerID": format!("openstack:///{}", server["id"].as_str().unwrap())});
-    stage
+    environment
         .cluster_api
         .create_machine("c1", "cp-0", true, machine.clone())
         .await;
-    let owner = stage
+    let owner = environment
         .cluster_api
         .get("OpenStackMachine", "cp-0")
         .await
@@ -206,7 +209,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
         .unwrap();
     let object = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackServer",
-        "metadata": {"name": "cp-0", "namespace": stage.namespace,
+        "metadata": {"name": "cp-0", "namespace": environment.namespace,
             "labels": {"cluster.x-k8s.io/cluster-name": "c1"},
             "finalizers": ["openstackserver.infrastructure.cluster.x-k8s.io"],
             "ownerReferences": [{"apiVersion": owner["apiVersion"], "kind": "OpenStackMachine", "name": "cp-0",
@@ -217,10 +220,10 @@ async fn take_over(namespace: &str, with_bastion: bool) {
                 "description": "Created by cluster-api-provider-openstack cluster c1", "tags": [tag],
                 "securityGroups": [{"id": control_plane}]}]},
     });
-    apply(&stage.admin, &[object]).await.unwrap();
+    apply(&environment.admin, &[object]).await.unwrap();
     let (bastion_status, bastion_group) = match &bastion {
         Some(bastion) => {
-            bastion_object(&stage, bastion, &network["id"]).await;
+            bastion_object(&environment, bastion, &network["id"]).await;
             let name = format!("k8s-cluster-{base}-secgroup-bastion");
             (bastion.status(), json!({"id": bastion.group, "name": name}))
         }
@@ -255,32 +258,32 @@ async fn take_over(namespace: &str, with_bastion: bool) {
             "bastion": bastion_status, "bastionSecurityGroup": bastion_group}),
         ),
     ] {
-        stage.patch_status(kind, name, status).await;
+        environment.patch_status(kind, name, status).await;
     }
 
     // The objects are resumed under the other deployment, which finds everything as it should be.
-    stage
+    environment
         .patch(
             "OpenStackCluster",
             "c1",
             json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}}),
         )
         .await;
-    let taken = stage
+    let taken = environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "Ready", "True") && is(cluster, "APIServerLoadBalancerReady", "True")
         })
         .await;
     assert_eq!(taken["status"]["apiServerManagedLoadBalancer"]["id"], id);
-    stage
+    environment
         .cluster_api
         .until_object("OpenStackMachine", "cp-0", |machine| {
             is(machine, "Ready", "True")
         })
         .await;
-    stage.one_more_pass("c1").await;
+    environment.one_more_pass("c1").await;
     if let Some(bastion) = &bastion {
-        let taken = stage
+        let taken = environment
             .until_object("OpenStackCluster", "c1", |cluster| !cluster.is_null())
             .await;
         assert_eq!(
@@ -291,7 +294,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
         let allowed = &taken["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
         assert_eq!(allowed.as_array().map(Vec::len), Some(5), "{allowed}");
     }
-    let written = stage.writes_since(mark);
+    let written = environment.writes_since(mark);
     assert_eq!(written, Vec::<String>::new(), "taking over changes nothing");
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }

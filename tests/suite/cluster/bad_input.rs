@@ -25,14 +25,16 @@ fn identity(secret: &str, cloud: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mended() {
     const SIGNED_IN: &str = "OpenStackAuthenticationSucceeded";
-    let stage = Environment::in_namespace("cluster-bad")
+    let environment = Environment::in_namespace("cluster-bad")
         .cloud(quick())
         .start()
         .await;
-    let good = stage.cloud.clouds_yaml();
-    stage.secret("malformed", "clouds: [", None).await;
-    stage.secret("bad-pem", &good, Some("no certificate")).await;
-    stage
+    let good = environment.cloud.clouds_yaml();
+    environment.secret("malformed", "clouds: [", None).await;
+    environment
+        .secret("bad-pem", &good, Some("no certificate"))
+        .await;
+    environment
         .secret(
             "bad-password",
             &good.replace("password: secret", "password: wrong"),
@@ -96,14 +98,14 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
         },
     ];
     for case in &cases {
-        let infrastructure = stage.cluster(case.name, case.change.clone());
-        stage
+        let infrastructure = environment.cluster(case.name, case.change.clone());
+        environment
             .cluster_api
             .create_cluster(case.name, infrastructure)
             .await;
     }
     for case in &cases {
-        let object = stage
+        let object = environment
             .until_object("OpenStackCluster", case.name, |object| {
                 condition(object, case.condition).is_some_and(|(status, _, _)| status == "False")
             })
@@ -116,11 +118,11 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
     }
     // A second round of failures adds no events.
     for case in &cases {
-        stage.one_more_pass(case.name).await;
+        environment.one_more_pass(case.name).await;
     }
     for case in &cases {
         let warnings = until("a warning", async || {
-            let warnings = stage.warnings(case.name).await;
+            let warnings = environment.warnings(case.name).await;
             (!warnings.is_empty()).then_some(warnings)
         })
         .await;
@@ -128,15 +130,15 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
     }
     // Three cases are corrected in their Secrets, which are not watched.
     for secret in ["absent", "malformed", "bad-password"] {
-        stage.secret(secret, &good, None).await;
+        environment.secret(secret, &good, None).await;
     }
     for name in ["no-secret", "malformed", "bad-password"] {
-        stage.until_ready(name).await;
+        environment.until_ready(name).await;
     }
-    stage.secret("bad-pem", &good, Some("")).await;
+    environment.secret("bad-pem", &good, Some("")).await;
     for case in &cases {
         if case.name == "unknown-cloud" {
-            stage
+            environment
                 .patch(
                     "OpenStackCluster",
                     case.name,
@@ -144,13 +146,13 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
                 )
                 .await;
         }
-        stage.delete(case.name).await;
+        environment.delete(case.name).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_odd_value_is_reported_and_stops_nothing_else() {
-    let stage = Environment::in_namespace("cluster-odd")
+    let environment = Environment::in_namespace("cluster-odd")
         .cloud(quick())
         .start()
         .await;
@@ -158,11 +160,11 @@ async fn an_odd_value_is_reported_and_stops_nothing_else() {
         "provider": "carrier-pigeon", "flavor": "huge", "allowedCIDRs": ["x", "192.0.2.0/24"]}},
         "managedSecurityGroups": {"clusterNodesSecurityGroupRules": [
             {"name": "ping", "direction": "ingress", "etherType": "IPv6", "protocol": "icmp"}]}});
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", change))
+        .create_cluster("c1", environment.cluster("c1", change))
         .await;
-    let cluster = stage.until_ready("c1").await;
+    let cluster = environment.until_ready("c1").await;
     let allowed = cluster["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"].to_string();
     assert!(
         allowed.contains("192.0.2.0/24") && !allowed.contains("\"x\""),
@@ -175,28 +177,28 @@ async fn an_odd_value_is_reported_and_stops_nothing_else() {
     ] {
         let has_all = |note: &String| words.iter().all(|word| note.contains(word));
         until(&format!("a warning with {words:?}"), async || {
-            let warnings = stage.warnings("c1").await;
+            let warnings = environment.warnings("c1").await;
             warnings.iter().any(has_all).then_some(())
         })
         .await;
     }
     // Neutron stores the protocol of the rule for IPv6 under another name, which is no difference.
-    let mark = stage.cloud.control().last_call();
-    stage
+    let mark = environment.cloud.control().last_call();
+    environment
         .patch("OpenStackCluster", "c1", json!({"spec": {"apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}}}))
         .await;
-    stage
+    environment
         .until_object("OpenStackCluster", "c1", |object| {
             object["status"]["observedGeneration"] == object["metadata"]["generation"]
         })
         .await;
-    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
-    stage.delete("c1").await;
+    assert_eq!(environment.writes_since(mark), Vec::<String>::new());
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_names_no_existing_group_stops_only_itself_and_a_fixed_ip_may_be_a_name() {
-    let stage = Environment::in_namespace("cluster-odd-rule")
+    let environment = Environment::in_namespace("cluster-odd-rule")
         .cloud(quick())
         .start()
         .await;
@@ -210,11 +212,11 @@ async fn a_rule_that_names_no_existing_group_stops_only_itself_and_a_fixed_ip_ma
         "apiServer": {"managedLoadBalancer": {"enabled": false}, "enableFloatingIP": false, "fixedIP": "api.internal"},
         "managedSecurityGroups": {"clusterNodesSecurityGroupRules": [from_bastion, rule("metrics", 9100)]},
     });
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", change))
+        .create_cluster("c1", environment.cluster("c1", change))
         .await;
-    let cluster = stage
+    let cluster = environment
         .until_object("OpenStackCluster", "c1", |object| {
             let odd = condition(object, "SecurityGroupsReady");
             odd.is_some_and(|(status, _, _)| status == "False")
@@ -229,7 +231,7 @@ async fn a_rule_that_names_no_existing_group_stops_only_itself_and_a_fixed_ip_ma
         cluster["spec"]["controlPlaneEndpoint"]["host"],
         "api.internal"
     );
-    let cloud = stage.cloud.control().dump();
+    let cloud = environment.cloud.control().dump();
     let opened: Vec<i64> = cloud["network"]["security_group_rules"]
         .as_array()
         .unwrap()
@@ -240,7 +242,7 @@ async fn a_rule_that_names_no_existing_group_stops_only_itself_and_a_fixed_ip_ma
         let found = opened.iter().filter(|opened| **opened == port).count();
         assert_eq!(found, times, "{port}: {opened:?}");
     }
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -249,13 +251,16 @@ async fn a_cloud_without_load_balancing_is_reported_as_such_and_the_cluster_can_
         hidden_services: vec!["load-balancer".to_owned()],
         ..quick()
     };
-    let stage = Environment::in_namespace("cluster-no-octavia")
+    let environment = Environment::in_namespace("cluster-no-octavia")
         .cloud(options)
         .start()
         .await;
-    let infrastructure = stage.cluster("c1", json!({}));
-    stage.cluster_api.create_cluster("c1", infrastructure).await;
-    let object = stage
+    let infrastructure = environment.cluster("c1", json!({}));
+    environment
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await;
+    let object = environment
         .until_object("OpenStackCluster", "c1", |object| {
             condition(object, "APIServerLoadBalancerReady")
                 .is_some_and(|(status, _, _)| status == "False")
@@ -264,5 +269,5 @@ async fn a_cloud_without_load_balancing_is_reported_as_such_and_the_cluster_can_
     let (_, reason, message) = condition(&object, "APIServerLoadBalancerReady").unwrap();
     assert_eq!(reason, "OpenStackUnavailable");
     assert!(message.contains("load-balancer"), "{message}");
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }

@@ -12,9 +12,9 @@ use crate::{
     env::{apply::apply, cluster_api::condition},
 };
 
-async fn user(stage: &Environment, name: &str) -> Raw {
+async fn user(environment: &Environment, name: &str) -> Raw {
     Raw::sign_in(&Access {
-        auth_url: stage.cloud.auth_url(),
+        auth_url: environment.cloud.auth_url(),
         user: name.to_owned(),
         password: "secret".into(),
         project: name.to_owned(),
@@ -44,8 +44,8 @@ pub(crate) async fn network(raw: &Raw, name: &str, cidr: &str) -> (Value, Value)
     (id, made["subnet"]["id"].clone())
 }
 
-fn made_by_us(stage: &Environment, label: &str) -> usize {
-    let calls = stage.cloud.control().calls_since(0);
+fn made_by_us(environment: &Environment, label: &str) -> usize {
+    let calls = environment.cloud.control().calls_since(0);
     calls
         .iter()
         .filter(|call| call.label == label && call.agent.starts_with("capo-rs"))
@@ -54,11 +54,11 @@ fn made_by_us(stage: &Environment, label: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_user_brings_along_is_used_and_stays() {
-    let stage = Environment::in_namespace("brought")
+    let environment = Environment::in_namespace("brought")
         .cloud(quick())
         .start()
         .await;
-    let raw = user(&stage, "demo").await;
+    let raw = user(&environment, "demo").await;
     let (own, own_subnet) = network(&raw, "machines", "10.8.0.0/24").await;
     let (front, front_subnet) = network(&raw, "front", "10.9.0.0/24").await;
     let public = raw.get("network", "networks?name=public").await.1["networks"][0]["id"].clone();
@@ -76,11 +76,11 @@ async fn what_the_user_brings_along_is_used_and_stays() {
         "router": {"filter": {"name": "edge"}},
         "apiServer": {"managedLoadBalancer": {"network": {"id": front}, "subnets": [{"id": front_subnet}]}},
     });
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", change))
+        .create_cluster("c1", environment.cluster("c1", change))
         .await;
-    let made = stage.until_ready("c1").await;
+    let made = environment.until_ready("c1").await;
     assert_eq!(made["status"]["network"]["id"], own);
     assert_eq!(made["status"]["network"]["subnets"][0]["id"], own_subnet);
     assert_eq!(made["status"]["router"]["id"], router);
@@ -97,7 +97,7 @@ async fn what_the_user_brings_along_is_used_and_stays() {
         "router_create",
         "add_router_interface",
     ] {
-        assert_eq!(made_by_us(&stage, label), 0, "{label}");
+        assert_eq!(made_by_us(&environment, label), 0, "{label}");
     }
 
     // The cluster's tags are only for objects that it creates.
@@ -123,15 +123,15 @@ async fn what_the_user_brings_along_is_used_and_stays() {
     // A member's address is on the machines' network.
     let spec = json!({"identityRef": made["spec"]["identityRef"], "flavor": {"filter": {"name": "m1.small"}},
         "image": {"filter": {"name": "cirros"}}});
-    stage
+    environment
         .cluster_api
         .create_machine("c1", "cp-0", true, spec)
         .await;
-    stage
+    environment
         .cluster_api
         .until_provisioned("OpenStackMachine", "cp-0")
         .await;
-    let dump = stage.cloud.control().dump();
+    let dump = environment.cloud.control().dump();
     let member = &dump["load_balancers"][0]["pools"][0]["members"][0];
     assert!(
         member["address"].as_str().unwrap().starts_with("10.8.0."),
@@ -142,7 +142,7 @@ async fn what_the_user_brings_along_is_used_and_stays() {
         "the amphora must be plugged there"
     );
 
-    stage.delete("c1").await;
+    environment.delete("c1").await;
     for (path, id) in [
         ("networks", &own),
         ("networks", &front),
@@ -160,12 +160,12 @@ async fn what_the_user_brings_along_is_used_and_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_router_takes_the_external_addresses_it_is_given() {
-    let stage = Environment::in_namespace("router-addresses")
+    let environment = Environment::in_namespace("router-addresses")
         .cloud(quick())
         .start()
         .await;
     // Only an administrator sees the subnets of an external network, and may choose addresses there.
-    let raw = user(&stage, "admin").await;
+    let raw = user(&environment, "admin").await;
     let public = raw.get("network", "networks?name=public").await.1["networks"][0]["id"].clone();
     let path = format!("subnets?network_id={}", public.as_str().unwrap());
     let subnet = raw.get("network", &path).await.1["subnets"][0].clone();
@@ -175,11 +175,11 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
     let address = std::net::Ipv4Addr::from_bits(first.to_bits() + 40).to_string();
     let change = json!({"identityRef": {"cloudName": "admin"},
         "managedRouter": {"externalIPs": [{"fixedIP": address, "subnet": {"id": subnet["id"]}}]}});
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", change))
+        .create_cluster("c1", environment.cluster("c1", change))
         .await;
-    let made = stage.until_ready("c1").await;
+    let made = environment.until_ready("c1").await;
     assert_eq!(made["status"]["router"]["ips"], json!([address]));
     let path = format!(
         "routers/{}",
@@ -189,7 +189,7 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
     let addresses = &router["router"]["external_gateway_info"]["external_fixed_ips"];
     assert_eq!(addresses[0]["ip_address"], address, "{addresses}");
     // The calls are those of CAPO: the router is created without a gateway, and an update sets the gateway with its addresses.
-    let calls = stage.cloud.control().calls_since(0);
+    let calls = environment.cloud.control().calls_since(0);
     let gateway = |label: &str| {
         let call = calls.iter().find(|call| call.label == label);
         let body = call.and_then(|call| call.body.clone()).unwrap_or_default();
@@ -201,36 +201,36 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
         json!({"network_id": public, "external_fixed_ips": [{"subnet_id": subnet["id"], "ip_address": address}]})
     );
     // The addresses are set once, and not again in every pass.
-    let mark = stage.cloud.control().last_call();
-    stage.one_more_pass("c1").await;
-    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
-    stage.delete("c1").await;
+    let mark = environment.cloud.control().last_call();
+    environment.one_more_pass("c1").await;
+    assert_eq!(environment.writes_since(mark), Vec::<String>::new());
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shared_credentials_are_for_the_namespaces_that_are_let_in() {
-    let stage = Environment::in_namespace("shared-credentials")
+    let environment = Environment::in_namespace("shared-credentials")
         .cloud(quick())
         .start()
         .await;
     let vault = "shared-credentials-vault";
     let secret = json!({"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "prod", "namespace": vault},
-        "stringData": {"clouds.yaml": stage.cloud.clouds_yaml()}});
+        "stringData": {"clouds.yaml": environment.cloud.clouds_yaml()}});
     let shared = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackClusterIdentity",
         "metadata": {"name": "shared-credentials"},
         "spec": {"secretRef": {"name": "prod", "namespace": vault},
             "namespaceSelector": {"matchLabels": {"may-use": "prod"}}}});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": vault}});
-    apply(&stage.admin, &[namespace, secret, shared])
+    apply(&environment.admin, &[namespace, secret, shared])
         .await
         .unwrap();
     let change = json!({"identityRef": {"type": "ClusterIdentity", "name": "shared-credentials", "cloudName": "demo"}});
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", change))
+        .create_cluster("c1", environment.cluster("c1", change))
         .await;
-    let denied = stage
+    let denied = environment
         .until_object("OpenStackCluster", "c1", |object| {
             is(object, "OpenStackAuthenticationSucceeded", "False")
         })
@@ -246,14 +246,14 @@ async fn shared_credentials_are_for_the_namespaces_that_are_let_in() {
         assert!(message.contains(words), "{message}");
     }
     assert_eq!(
-        stage.cloud.control().calls_since(0),
+        environment.cloud.control().calls_since(0),
         [],
         "not even signed in"
     );
 
     let label = json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "shared-credentials", "labels": {"may-use": "prod"}}});
-    apply(&stage.admin, &[label]).await.unwrap();
-    stage.until_ready("c1").await;
-    stage.delete("c1").await;
+    apply(&environment.admin, &[label]).await.unwrap();
+    environment.until_ready("c1").await;
+    environment.delete("c1").await;
 }

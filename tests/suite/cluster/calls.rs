@@ -30,15 +30,18 @@ async fn creating_a_cluster_takes_few_calls() {
         data_path: false,
         ..Options::default()
     };
-    let stage = Environment::in_namespace("cluster-calls")
+    let environment = Environment::in_namespace("cluster-calls")
         .cloud(options)
         .gate(capo_gate::Settings::default())
         .start()
         .await;
-    let infrastructure = stage.cluster("c1", json!({"tags": null}));
-    stage.cluster_api.create_cluster("c1", infrastructure).await;
-    stage.until_ready("c1").await;
-    let calls = counted(&stage, 0).into_iter();
+    let infrastructure = environment.cluster("c1", json!({"tags": null}));
+    environment
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await;
+    environment.until_ready("c1").await;
+    let calls = counted(&environment, 0).into_iter();
     let counted: Vec<String> = calls
         .map(|call| format!("{} {}", call.method, call.label))
         .collect();
@@ -51,7 +54,7 @@ async fn creating_a_cluster_takes_few_calls() {
         "{} calls, {writes} writes: {counted:#?}",
         counted.len()
     );
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 /// A number of calls, to compare with a time.
@@ -60,8 +63,8 @@ fn count(calls: usize) -> f64 {
 }
 
 /// The calls since number `since`, without sign-ins and discovery.
-fn counted(stage: &Environment, since: u64) -> Vec<Call> {
-    let mut calls = stage.cloud.control().calls_since(since);
+fn counted(environment: &Environment, since: u64) -> Vec<Call> {
+    let mut calls = environment.cloud.control().calls_since(since);
     calls.retain(|call| {
         !["token_create", "version", "network_extension_list"].contains(&call.label.as_str())
     });
@@ -71,24 +74,26 @@ fn counted(stage: &Environment, since: u64) -> Vec<Call> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
     const SYNC_PERIOD: Duration = Duration::from_secs(4);
-    let mut stage = Environment::in_namespace("steady-calls").start().await;
-    stage
+    let mut environment = Environment::in_namespace("steady-calls").start().await;
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .create_cluster("c1", environment.cluster("c1", json!({})))
         .await;
-    stage.until_ready("c1").await;
+    environment.until_ready("c1").await;
     for name in ["m0", "m1", "m2"] {
-        stage
+        environment
             .cluster_api
             .create_machine("c1", name, true, machine_spec())
             .await;
     }
     for name in ["m0", "m1", "m2"] {
-        stage.until_provisioned("OpenStackMachine", name).await;
+        environment
+            .until_provisioned("OpenStackMachine", name)
+            .await;
     }
     // New machines are admitted before their members are enabled.
     until("every member is enabled", async || {
-        let cloud = stage.cloud.control().dump();
+        let cloud = environment.cloud.control().dump();
         let balancer = &cloud["load_balancers"][0];
         let members = balancer["pools"][0]["members"].as_array()?;
         let is_enabled = |member: &Value| member["admin_state_up"] == true;
@@ -96,32 +101,32 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
         (is_applied && members.iter().all(is_enabled)).then_some(())
     })
     .await;
-    stage.stop().await;
-    stage.sync_period = SYNC_PERIOD;
-    stage.settings = capo_gate::Settings {
+    environment.stop().await;
+    environment.sync_period = SYNC_PERIOD;
+    environment.settings = capo_gate::Settings {
         schedule: capo_gate::Schedule {
             steady: SYNC_PERIOD,
-            ..stage.settings.schedule.clone()
+            ..environment.settings.schedule.clone()
         },
-        ..stage.settings.clone()
+        ..environment.settings.clone()
     };
-    let restarted = stage.cloud.control().last_call();
-    stage.start().await;
+    let restarted = environment.cloud.control().last_call();
+    environment.start().await;
     // The first pass after a start reads everything.
     let is_pass = |call: &&Call| call.label == "subnet_list";
     let passes = |calls: &[Call]| calls.iter().filter(is_pass).count();
     until("the passes after the start", async || {
-        (passes(&counted(&stage, restarted)) >= 3).then_some(())
+        (passes(&counted(&environment, restarted)) >= 3).then_some(())
     })
     .await;
-    let since = stage.cloud.control().last_call();
+    let since = environment.cloud.control().last_call();
     let calls = until("steady passes", async || {
-        let calls = counted(&stage, since);
+        let calls = counted(&environment, since);
         (passes(&calls) > STEADY_PASSES).then_some(calls)
     })
     .await;
     let labels: Vec<&str> = calls.iter().map(|call| call.label.as_str()).collect();
-    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+    assert_eq!(environment.writes_since(since), Vec::<String>::new());
     // With every sixth read of the tree, the values are read that the tree does not have.
     let is_octavia = |call: &&Call| call.service == Service::LoadBalancer;
     let octavia = calls.iter().filter(is_octavia);
@@ -148,15 +153,15 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_by_hand_is_seen_by_passes_that_read_little() {
-    let mut stage = Environment::in_namespace("steady-drift").start().await;
-    let cluster = stage.cluster("c1", json!({"apiServer": {"enableFloatingIP": false}}));
-    stage.cluster_api.create_cluster("c1", cluster).await;
-    let made = stage.until_ready("c1").await;
-    stage.stop().await;
-    stage.sync_period = Duration::from_secs(1);
-    stage.start().await;
-    stage.until_ready("c1").await;
-    let cloud = stage.openstack();
+    let mut environment = Environment::in_namespace("steady-drift").start().await;
+    let cluster = environment.cluster("c1", json!({"apiServer": {"enableFloatingIP": false}}));
+    environment.cluster_api.create_cluster("c1", cluster).await;
+    let made = environment.until_ready("c1").await;
+    environment.stop().await;
+    environment.sync_period = Duration::from_secs(1);
+    environment.start().await;
+    environment.until_ready("c1").await;
+    let cloud = environment.openstack();
     let id = |field: &str| made["status"][field]["id"].as_str().unwrap().to_owned();
     let (network, router) = (id("network"), id("router"));
     let group = id("controlPlaneSecurityGroup");
@@ -177,7 +182,7 @@ async fn a_change_by_hand_is_seen_by_passes_that_read_little() {
         .await
         .unwrap();
     until("all of it is mended", async || {
-        let cloud = stage.cloud.control().dump();
+        let cloud = environment.cloud.control().dump();
         let rows = |kind: &str| {
             cloud["network"][kind]
                 .as_array()

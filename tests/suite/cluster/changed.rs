@@ -9,16 +9,16 @@ use super::{quick, until_reported};
 
 /// A cluster that is ready, and its object.
 async fn start(namespace: &str, spec: Value) -> (Environment, Value) {
-    let stage = Environment::in_namespace(namespace)
+    let environment = Environment::in_namespace(namespace)
         .cloud(quick())
         .start()
         .await;
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", spec))
+        .create_cluster("c1", environment.cluster("c1", spec))
         .await;
-    let made = stage.until_ready("c1").await;
-    (stage, made)
+    let made = environment.until_ready("c1").await;
+    (environment, made)
 }
 
 /// The spec of a cluster whose endpoint is an address that the user looks after.
@@ -29,18 +29,18 @@ fn without_load_balancer() -> Value {
 }
 
 /// Merges `spec` into the cluster's, and waits until all of it is done.
-async fn change(stage: &Environment, spec: Value) -> Value {
+async fn change(environment: &Environment, spec: Value) -> Value {
     let change = json!({ "spec": spec });
-    stage.patch("OpenStackCluster", "c1", change).await;
-    stage.until_ready("c1").await
+    environment.patch("OpenStackCluster", "c1", change).await;
+    environment.until_ready("c1").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_name_servers_of_the_subnet_and_their_order_follow_the_spec() {
-    let (stage, made) = start("changed-name-servers", without_load_balancer()).await;
+    let (environment, made) = start("changed-name-servers", without_load_balancer()).await;
     let id = &made["status"]["network"]["subnets"][0]["id"];
     let name_servers = || {
-        let cloud = stage.cloud.control().dump();
+        let cloud = environment.cloud.control().dump();
         let mut subnets = cloud["network"]["subnets"].as_array().unwrap().iter();
         let own = subnets.find(|subnet| subnet["id"] == *id).unwrap();
         own["dns_nameservers"].clone()
@@ -48,15 +48,15 @@ async fn the_name_servers_of_the_subnet_and_their_order_follow_the_spec() {
     assert_eq!(name_servers(), json!(["9.9.9.9"]));
     // The order matters, because machines use the first name server first.
     for wanted in [["1.1.1.1", "9.9.9.9"], ["9.9.9.9", "1.1.1.1"]] {
-        let mark = stage.cloud.control().last_call();
+        let mark = environment.cloud.control().last_call();
         let subnet = json!({"cidr": "10.6.0.0/24", "dnsNameservers": wanted});
-        change(&stage, json!({"managedSubnets": [subnet]})).await;
+        change(&environment, json!({"managedSubnets": [subnet]})).await;
         assert_eq!(name_servers(), json!(wanted));
-        assert_eq!(stage.writes_since(mark), ["subnet_update"]);
+        assert_eq!(environment.writes_since(mark), ["subnet_update"]);
         let text = format!("name servers {}", wanted.join(", "));
-        until_reported(&stage, "Successfulupdatesubnet", &text).await;
+        until_reported(&environment, "Successfulupdatesubnet", &text).await;
     }
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,11 +70,11 @@ async fn a_rule_takes_the_place_of_one_that_is_the_same_for_neutron() {
     };
     let mut spec = without_load_balancer();
     json_patch::merge(&mut spec, &rule(&json!({})));
-    let (stage, made) = start("changed-rule", spec).await;
+    let (environment, made) = start("changed-rule", spec).await;
     let group = &made["status"]["controlPlaneSecurityGroup"]["id"];
     // The ports that every address may reach.
     let open = || {
-        let cloud = stage.cloud.control().dump();
+        let cloud = environment.cloud.control().dump();
         let rules = cloud["network"]["security_group_rules"].as_array().unwrap();
         let mut ports: Vec<_> = rules
             .iter()
@@ -92,12 +92,12 @@ async fn a_rule_takes_the_place_of_one_that_is_the_same_for_neutron() {
     assert_eq!(open(), [[None, None], api]);
 
     // To Neutron a rule without ports is one for the ports 1 to 65535.
-    let mark = stage.cloud.control().last_call();
+    let mark = environment.cloud.control().last_call();
     let all_ports = json!({"portRangeMin": 1, "portRangeMax": 65535});
-    let changed = change(&stage, rule(&all_ports)).await;
+    let changed = change(&environment, rule(&all_ports)).await;
     assert!(is(&changed, "SecurityGroupsReady", "True"));
     assert_eq!(open(), [[Some(1), Some(65_535)], api]);
-    let calls = stage.cloud.control().calls_since(mark);
+    let calls = environment.cloud.control().calls_since(mark);
     let of_rules: Vec<_> = calls
         .iter()
         .filter(|call| [CREATE, DELETE].contains(&call.label.as_str()))
@@ -109,13 +109,13 @@ async fn a_rule_takes_the_place_of_one_that_is_the_same_for_neutron() {
         of_rules.ends_with(&[(DELETE, Some(204)), (CREATE, Some(201))]),
         "{of_rules:?}"
     );
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 /// The health monitors, in the order of their ports.
-async fn monitors(stage: &Environment) -> Vec<HealthMonitor> {
+async fn monitors(environment: &Environment) -> Vec<HealthMonitor> {
     let filter = HealthMonitorFilter::default();
-    let openstack = stage.openstack();
+    let openstack = environment.openstack();
     let found = openstack.health_monitors(&filter, Priority::Gate).await;
     let mut found = found.unwrap();
     found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -139,8 +139,8 @@ async fn the_numbers_of_health_monitors_follow_the_spec_and_go_back_to_the_defau
     let custom = json!({"delay": 20, "timeout": 7, "maxRetries": 4, "maxRetriesDown": 2});
     let mut spec = of_monitor(custom);
     spec["apiServer"]["managedLoadBalancer"]["additionalPorts"] = json!([9345]);
-    let (stage, _) = start("changed-monitor", spec).await;
-    let made = monitors(&stage).await;
+    let (environment, _) = start("changed-monitor", spec).await;
+    let made = monitors(&environment).await;
     let all = |monitors: &[HealthMonitor]| monitors.iter().map(numbers).collect::<Vec<_>>();
     assert_eq!(all(&made), [[20, 7, 4, 2]; 2]);
     // The spec without the monitor asks for CAPO's defaults.
@@ -148,8 +148,8 @@ async fn the_numbers_of_health_monitors_follow_the_spec_and_go_back_to_the_defau
         (json!({"delay": 30}), [30_u32, 7, 4, 2]),
         (Value::Null, [10, 5, 5, 3]),
     ] {
-        change(&stage, of_monitor(spec)).await;
-        let now = monitors(&stage).await;
+        change(&environment, of_monitor(spec)).await;
+        let now = monitors(&environment).await;
         assert_eq!(all(&now), [expected; 2]);
         for (before, after) in made.iter().zip(&now) {
             assert_eq!(before.id, after.id, "members are checked all the time");
@@ -157,7 +157,7 @@ async fn the_numbers_of_health_monitors_follow_the_spec_and_go_back_to_the_defau
         let [delay, timeout, up, down] = expected;
         let text =
             format!("delay {delay}, timeout {timeout}, maxRetries {up}, maxRetriesDown {down}");
-        until_reported(&stage, "Successfulupdatemonitor", &text).await;
+        until_reported(&environment, "Successfulupdatemonitor", &text).await;
     }
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }

@@ -11,9 +11,9 @@ use test_support::{
 
 use super::{quick, until_reported};
 
-async fn user(stage: &Environment) -> Raw {
+async fn user(environment: &Environment) -> Raw {
     Raw::sign_in(&Access {
-        auth_url: stage.cloud.auth_url(),
+        auth_url: environment.cloud.auth_url(),
         user: "demo".into(),
         password: "secret".into(),
         project: "demo".into(),
@@ -31,25 +31,25 @@ async fn create(raw: &Raw, path: &str, kind: &str, body: Value) -> Value {
 }
 
 async fn start(namespace: &str) -> (Environment, Raw) {
-    let stage = Environment::in_namespace(namespace)
+    let environment = Environment::in_namespace(namespace)
         .cloud(quick())
         .start()
         .await;
-    let raw = user(&stage).await;
-    (stage, raw)
+    let raw = user(&environment).await;
+    (environment, raw)
 }
 
 /// The port of the load balancer's address.
-fn balancer_port(stage: &Environment) -> Value {
-    stage.cloud.control().dump()["load_balancers"][0]["vip_port_id"].clone()
+fn balancer_port(environment: &Environment) -> Value {
+    environment.cloud.control().dump()["load_balancers"][0]["vip_port_id"].clone()
 }
 
-async fn ready(stage: &Environment, change: Value) -> Value {
-    stage
+async fn ready(environment: &Environment, change: Value) -> Value {
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", change))
+        .create_cluster("c1", environment.cluster("c1", change))
         .await;
-    stage.until_ready("c1").await
+    environment.until_ready("c1").await
 }
 
 /// A host that every resolver of the C library knows without asking a name server, and that is no IP address for Rust.
@@ -60,7 +60,7 @@ fn name_of(address: Ipv4Addr) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_cluster() {
-    let (mut stage, raw) = start("chosen-name").await;
+    let (mut environment, raw) = start("chosen-name").await;
     let (_, networks) = raw.get("network", "networks?name=public").await;
     let public = &networks["networks"][0]["id"];
     let mut floating = Vec::new();
@@ -75,32 +75,38 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
         .parse()
         .unwrap();
     let endpoint = json!({"host": name_of(address), "port": 6443});
-    let mark = stage.cloud.control().last_call();
-    let made = ready(&stage, json!({"controlPlaneEndpoint": endpoint})).await;
+    let mark = environment.cloud.control().last_call();
+    let made = ready(&environment, json!({"controlPlaneEndpoint": endpoint})).await;
     assert_eq!(made["spec"]["controlPlaneEndpoint"], endpoint);
     let balancer = &made["status"]["apiServerManagedLoadBalancer"];
     assert_eq!(balancer["ip"], chosen["floating_ip_address"]);
-    let writes = stage.writes_since(mark);
+    let writes = environment.writes_since(mark);
     assert!(
         !writes.contains(&"floating_ip_create".to_owned()),
         "{writes:?}"
     );
     let shown = format!("floating IP {address} with id");
-    until_reported(&stage, "Successfulassociatefloatingip", &shown).await;
+    until_reported(&environment, "Successfulassociatefloatingip", &shown).await;
 
     // A user puts another floating IP on the load balancer, to which the name does not lead.
-    for (one, port) in [(chosen, Value::Null), (&floating[0], balancer_port(&stage))] {
+    for (one, port) in [
+        (chosen, Value::Null),
+        (&floating[0], balancer_port(&environment)),
+    ] {
         let path = format!("floatingips/{}", one["id"].as_str().unwrap());
         let body = json!({"floatingip": {"port_id": port}});
         let url = raw.address("network", &path);
         let (status, answer) = raw.send(Method::PUT, &url, Some(body)).await;
         assert_eq!(status, 200, "{answer}");
     }
-    stage.stop().await;
-    stage.start().await;
+    environment.stop().await;
+    environment.start().await;
     let elsewhere = format!("resolves to {address}, but the API server's floating IP is");
-    stage.until_noted(&elsewhere).await;
-    for (one, port) in [(&floating[0], Value::Null), (chosen, balancer_port(&stage))] {
+    environment.until_noted(&elsewhere).await;
+    for (one, port) in [
+        (&floating[0], Value::Null),
+        (chosen, balancer_port(&environment)),
+    ] {
         let path = format!("floatingips/{}", one["id"].as_str().unwrap());
         let body = json!({"floatingip": {"port_id": port}});
         let url = raw.address("network", &path);
@@ -108,8 +114,8 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
     }
 
     // The floating IP stays after the cluster's deletion, because the user has provided it.
-    stage.delete("c1").await;
-    until_reported(&stage, "Successfuldisassociatefloatingip", &shown).await;
+    environment.delete("c1").await;
+    until_reported(&environment, "Successfuldisassociatefloatingip", &shown).await;
     let path = format!("floatingips/{}", chosen["id"].as_str().unwrap());
     let (status, left) = raw.get("network", &path).await;
     assert_eq!(
@@ -121,17 +127,17 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn octavia_chooses_the_subnet_of_a_load_balancer_whose_network_is_given_alone() {
-    let (stage, raw) = start("chosen-network").await;
+    let (environment, raw) = start("chosen-network").await;
     let front = create(&raw, "networks", "network", json!({"name": "front"})).await;
     let subnet =
         json!({"name": "front", "network_id": front["id"], "cidr": "10.9.0.0/24", "ip_version": 4});
     create(&raw, "subnets", "subnet", subnet).await;
-    let mark = stage.cloud.control().last_call();
+    let mark = environment.cloud.control().last_call();
     let change = json!({"apiServer": {
         "enableFloatingIP": false, "managedLoadBalancer": {"network": {"id": front["id"]}},
     }});
-    let made = ready(&stage, change).await;
-    let calls = stage.cloud.control().calls_since(mark);
+    let made = ready(&environment, change).await;
+    let calls = environment.cloud.control().calls_since(mark);
     let mut created = calls
         .iter()
         .filter(|call| call.label == "loadbalancer_create");
@@ -140,12 +146,12 @@ async fn octavia_chooses_the_subnet_of_a_load_balancer_whose_network_is_given_al
     assert_eq!(body["loadbalancer"]["vip_subnet_id"], Value::Null);
     let vip = made["status"]["apiServerManagedLoadBalancer"]["internalIP"].as_str();
     assert!(vip.unwrap().starts_with("10.9.0."), "{vip:?}");
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_external_network_by_id_is_taken_whether_or_not_it_is_external() {
-    let (stage, raw) = start("chosen-external").await;
+    let (environment, raw) = start("chosen-external").await;
     let own = create(&raw, "networks", "network", json!({"name": "own"})).await;
     let subnet =
         json!({"name": "own", "network_id": own["id"], "cidr": "10.8.0.0/24", "ip_version": 4});
@@ -155,38 +161,38 @@ async fn an_external_network_by_id_is_taken_whether_or_not_it_is_external() {
         "managedSubnets": null, "network": {"id": own["id"]}, "externalNetwork": {"id": other["id"]},
         "apiServer": {"enableFloatingIP": false},
     });
-    let made = ready(&stage, change).await;
+    let made = ready(&environment, change).await;
     assert_eq!(made["status"]["externalNetwork"]["id"], other["id"]);
     assert!(is(&made, "NetworkReady", "True"));
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_floating_ip_by_address_is_looked_for_in_the_clusters_project() {
-    let (mut stage, _) = start("chosen-project").await;
-    let made = ready(&stage, json!({})).await;
+    let (mut environment, _) = start("chosen-project").await;
+    let made = ready(&environment, json!({})).await;
     let address = made["status"]["apiServerManagedLoadBalancer"]["ip"].clone();
-    stage.stop().await;
+    environment.stop().await;
     // A user removes the floating IP from the load balancer.
-    let cloud = stage.cloud.control().dump();
+    let cloud = environment.cloud.control().dump();
     let id = cloud["network"]["floatingips"][0]["id"]
         .as_str()
         .unwrap()
         .into();
-    let openstack = stage.openstack();
+    let openstack = environment.openstack();
     openstack
         .associate_floating_ip(&id, None, capo_core::Priority::Gate)
         .await
         .unwrap();
-    let mark = stage.cloud.control().last_call();
-    stage.start().await;
-    stage.one_more_pass("c1").await;
-    let again = stage.until_ready("c1").await;
+    let mark = environment.cloud.control().last_call();
+    environment.start().await;
+    environment.one_more_pass("c1").await;
+    let again = environment.until_ready("c1").await;
     assert_eq!(
         again["status"]["apiServerManagedLoadBalancer"]["ip"],
         address
     );
-    let calls = stage.cloud.control().calls_since(mark);
+    let calls = environment.cloud.control().calls_since(mark);
     let project = made_project(&cloud);
     let has = |query: &[(String, String)], key: &str, value: &str| {
         query.iter().any(|(k, v)| k == key && v == value)
@@ -206,20 +212,20 @@ async fn a_floating_ip_by_address_is_looked_for_in_the_clusters_project() {
     for call in lookups {
         assert!(has(&call.query, "project_id", &project), "{:?}", call.query);
     }
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_managed_subnet_may_be_of_ipv6() {
-    let (stage, _) = start("chosen-ipv6").await;
+    let (environment, _) = start("chosen-ipv6").await;
     let change = json!({
         "managedSubnets": [{"cidr": "fd00:6::/64", "dnsNameservers": ["2001:db8::53"]}],
         "apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24", "2001:db8::/32"]}},
         "bastion": {"spec": {"flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}}}},
     });
-    let made = ready(&stage, change).await;
+    let made = ready(&environment, change).await;
     // Octavia accepts only ranges of the VIP's address family.
-    let shown = stage
+    let shown = environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             let ranges = &cluster["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
             let mut ranges = ranges.as_array().into_iter().flatten();
@@ -229,25 +235,25 @@ async fn a_managed_subnet_may_be_of_ipv6() {
     let ranges = &shown["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     let mut ranges = ranges.as_array().unwrap().iter();
     assert!(ranges.all(|range| range.as_str().unwrap().contains(':')));
-    stage
+    environment
         .until_noted("allowedCIDRs has 192.0.2.0/24, which has no effect")
         .await;
     // Only IPv4 has floating IPs.
-    let bastion = stage
+    let bastion = environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "BastionReady", "True")
         })
         .await;
     assert_eq!(bastion["status"]["bastion"]["floatingIP"], Value::Null);
     assert_eq!(
-        stage.cloud.control().dump()["network"]["floatingips"],
+        environment.cloud.control().dump()["network"]["floatingips"],
         json!([])
     );
     let host = made["spec"]["controlPlaneEndpoint"]["host"]
         .as_str()
         .unwrap();
     assert!(host.starts_with("fd00:6::"), "{host}");
-    let cloud = stage.cloud.control().dump();
+    let cloud = environment.cloud.control().dump();
     let rows = |kind: &str| {
         cloud["network"][kind]
             .as_array()
@@ -267,12 +273,12 @@ async fn a_managed_subnet_may_be_of_ipv6() {
             && rule["port_range_min"] == 6443
     });
     assert!(opens_api);
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_network_of_both_families_the_endpoint_is_of_ipv4_and_nodes_are_reached_by_both() {
-    let (stage, raw) = start("chosen-dual").await;
+    let (environment, raw) = start("chosen-dual").await;
     let own = create(&raw, "networks", "network", json!({"name": "dual"})).await;
     // The first subnet is of IPv6.
     for (cidr, version) in [("fd00:7::/64", 6), ("10.7.0.0/24", 4)] {
@@ -283,12 +289,12 @@ async fn in_a_network_of_both_families_the_endpoint_is_of_ipv4_and_nodes_are_rea
     let change = json!({
         "managedSubnets": null, "network": {"id": own["id"]}, "apiServer": {"enableFloatingIP": false},
     });
-    let made = ready(&stage, change).await;
+    let made = ready(&environment, change).await;
     let host = made["spec"]["controlPlaneEndpoint"]["host"].as_str();
     assert!(host.unwrap().starts_with("10.7.0."), "{host:?}");
     let subnets = made["status"]["network"]["subnets"].as_array().unwrap();
     assert_eq!(subnets.len(), 2);
-    let cloud = stage.cloud.control().dump();
+    let cloud = environment.cloud.control().dump();
     let rules = cloud["network"]["security_group_rules"].as_array().unwrap();
     let group = &made["status"]["workerSecurityGroup"]["id"];
     for (family, range) in [("IPv4", "10.7.0.0/24"), ("IPv6", "fd00:7::/64")] {
@@ -300,7 +306,7 @@ async fn in_a_network_of_both_families_the_endpoint_is_of_ipv4_and_nodes_are_rea
         });
         assert!(is_open, "{family}: {rules:#?}");
     }
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 fn made_project(cloud: &Value) -> String {

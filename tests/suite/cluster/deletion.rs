@@ -19,9 +19,9 @@ const MOST_CALLS: usize = 5;
 struct User(Raw);
 
 impl User {
-    async fn of(stage: &Environment) -> Self {
+    async fn of(environment: &Environment) -> Self {
         let access = Access {
-            auth_url: stage.cloud.auth_url(),
+            auth_url: environment.cloud.auth_url(),
             user: "demo".into(),
             password: "secret".into(),
             project: "demo".into(),
@@ -41,21 +41,24 @@ impl User {
 }
 
 async fn with_cluster(namespace: &str) -> (Environment, Value) {
-    let stage = Environment::in_namespace(namespace)
+    let environment = Environment::in_namespace(namespace)
         .cloud(quick())
         .start()
         .await;
-    let infrastructure = stage.cluster("c1", json!({}));
-    stage.cluster_api.create_cluster("c1", infrastructure).await;
-    let made = stage.until_ready("c1").await;
+    let infrastructure = environment.cluster("c1", json!({}));
+    environment
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await;
+    let made = environment.until_ready("c1").await;
     let network = made["status"]["network"]["id"].clone();
-    (stage, network)
+    (environment, network)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_takes_trunks_and_the_ports_of_servers_and_load_balancers_that_are_gone() {
-    let (stage, network) = with_cluster("deletion-ports").await;
-    let user = User::of(&stage).await;
+    let (environment, network) = with_cluster("deletion-ports").await;
+    let user = User::of(&environment).await;
     let port = async |name: &str, more: Value| {
         let mut body = json!({"name": name, "network_id": network,
             "description": "Created by cluster-api-provider-openstack cluster c1"});
@@ -81,23 +84,23 @@ async fn a_deletion_takes_trunks_and_the_ports_of_servers_and_load_balancers_tha
         json!({"description": "", "device_id": device, "device_owner": "Octavia"}),
     )
     .await;
-    stage.delete("c1").await;
+    environment.delete("c1").await;
     for name in ["cp-", vip.as_str()] {
-        assert_eq!(stage.leftovers(name), Vec::<String>::new());
+        assert_eq!(environment.leftovers(name), Vec::<String>::new());
     }
     let sub_port = sub_port["id"].as_str().unwrap();
-    stage
+    environment
         .until_noted(&format!("Deleted port with id {sub_port}"))
         .await;
 }
 
 /// Checks that there are few calls between two attempts of a deletion that waits. Each attempt has a call with this label.
-async fn assert_passes_cost_little(stage: &Environment, attempt: &str) {
-    let mark = stage.cloud.control().last_call();
+async fn assert_passes_cost_little(environment: &Environment, attempt: &str) {
+    let mark = environment.cloud.control().last_call();
     for _ in 0..3 {
-        stage.one_more_pass("c1").await;
+        environment.one_more_pass("c1").await;
     }
-    let calls: Vec<String> = stage
+    let calls: Vec<String> = environment
         .cloud
         .control()
         .calls_since(mark)
@@ -119,8 +122,8 @@ async fn assert_passes_cost_little(stage: &Environment, attempt: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
-    let (stage, network) = with_cluster("deletion-services").await;
-    let user = User::of(&stage).await;
+    let (environment, network) = with_cluster("deletion-services").await;
+    let user = User::of(&environment).await;
     let service = "kube_service_c1_default_web";
     let balancer = json!({"name": service, "vip_network_id": network});
     let balancer = user
@@ -132,8 +135,8 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
     user.create("network", "floatingips", "floatingip", floating)
         .await;
 
-    stage.cluster_api.delete("Cluster", "c1").await;
-    let held = stage
+    environment.cluster_api.delete("Cluster", "c1").await;
+    let held = environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "Ready").is_some_and(|(_, reason, message)| {
                 reason == "Deleting" && message.contains(service)
@@ -143,7 +146,7 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
     let (_, _, message) = condition(&held, "Ready").unwrap();
     assert!(message.contains(ANNOTATION), "{message}");
 
-    assert_passes_cost_little(&stage, "remove_router_interface").await;
+    assert_passes_cost_little(&environment, "remove_router_interface").await;
 
     // Load balancers without a floating IP hold only the network.
     let (_, floating) = user.0.get("network", "floatingips").await;
@@ -157,16 +160,16 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
             .await;
     }
     until("the router is gone", async || {
-        let cloud = stage.cloud.control().dump();
+        let cloud = environment.cloud.control().dump();
         (cloud["network"]["routers"] == json!([])).then_some(())
     })
     .await;
-    assert_passes_cost_little(&stage, "network_delete").await;
+    assert_passes_cost_little(&environment, "network_delete").await;
 
     let leave = json!({"metadata": {"annotations": {ANNOTATION: "true"}}});
-    stage.patch("OpenStackCluster", "c1", leave).await;
-    stage.until_gone("OpenStackCluster", "c1").await;
-    assert_eq!(stage.leftovers(service), Vec::<String>::new());
-    let cloud = stage.cloud.control().dump();
+    environment.patch("OpenStackCluster", "c1", leave).await;
+    environment.until_gone("OpenStackCluster", "c1").await;
+    assert_eq!(environment.leftovers(service), Vec::<String>::new());
+    let cloud = environment.cloud.control().dump();
     assert_eq!(cloud["network"]["floatingips"], json!([]));
 }

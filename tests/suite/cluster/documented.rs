@@ -29,18 +29,18 @@ fn manifests(page: &str) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_documented_manifest_works() {
-    let stage = Environment::in_namespace("documented")
+    let environment = Environment::in_namespace("documented")
         .cloud(quick())
         .start()
         .await;
-    stage.network("my-network").await;
+    environment.network("my-network").await;
     let mut names = Vec::new();
     for page in PAGES {
         let manifests = manifests(page);
         assert!(!manifests.is_empty(), "{page}");
         for mut manifest in manifests {
             let name = manifest["metadata"]["name"].as_str().unwrap().to_owned();
-            manifest["metadata"]["namespace"] = json!(stage.namespace);
+            manifest["metadata"]["namespace"] = json!(environment.namespace);
             manifest["spec"]["identityRef"] = identity();
             if page == "bastion" {
                 // The objects that the manifests expect in the reader's cloud.
@@ -48,12 +48,15 @@ async fn every_documented_manifest_works() {
                 spec["image"]["filter"]["name"] = json!("cirros");
                 spec["sshKeyName"] = json!("");
             }
-            stage.cluster_api.create_cluster(&name, manifest).await;
+            environment
+                .cluster_api
+                .create_cluster(&name, manifest)
+                .await;
             names.push(name);
         }
     }
     for name in &names {
-        stage
+        environment
             .until_object("OpenStackCluster", name, |cluster| {
                 let wanted = match name.as_str() {
                     // There is no machine here, and only a machine can get the floating IP, so the cluster need not be Ready.
@@ -69,14 +72,14 @@ async fn every_documented_manifest_works() {
             })
             .await;
     }
-    let balanced = stage.get("OpenStackCluster", "load-balancer").await;
+    let balanced = environment.get("OpenStackCluster", "load-balancer").await;
     let ranges = &balanced["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     assert!(ranges.as_array().unwrap().contains(&json!("192.0.2.0/24")));
     for name in &names {
-        stage.delete(name).await;
+        environment.delete(name).await;
     }
     assert_eq!(
-        stage.leftovers("my-network").len(),
+        environment.leftovers("my-network").len(),
         2,
         "network and subnet stay"
     );

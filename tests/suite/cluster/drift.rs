@@ -20,9 +20,9 @@ use crate::env::cluster_api::condition;
 struct User(Raw);
 
 impl User {
-    async fn of(stage: &Environment) -> Self {
+    async fn of(environment: &Environment) -> Self {
         let access = Access {
-            auth_url: stage.cloud.auth_url(),
+            auth_url: environment.cloud.auth_url(),
             user: "demo".into(),
             password: "secret".into(),
             project: "demo".into(),
@@ -48,33 +48,33 @@ impl User {
     }
 }
 
-async fn ready(stage: &Environment, name: &str, change: Value) -> Value {
-    stage
+async fn ready(environment: &Environment, name: &str, change: Value) -> Value {
+    environment
         .cluster_api
-        .create_cluster(name, stage.cluster(name, change))
+        .create_cluster(name, environment.cluster(name, change))
         .await;
-    stage.until_ready(name).await
+    environment.until_ready(name).await
 }
 
 /// The calls with this label since call number `mark`.
-fn calls(stage: &Environment, mark: u64, label: &str) -> usize {
-    let calls = stage.cloud.control().calls_since(mark);
+fn calls(environment: &Environment, mark: u64, label: &str) -> usize {
+    let calls = environment.cloud.control().calls_since(mark);
     calls.iter().filter(|call| call.label == label).count()
 }
 
-fn fault(stage: &Environment, label: &str) -> u64 {
+fn fault(environment: &Environment, label: &str) -> u64 {
     let fault = json!({"fault": {"match": {"label": label}, "status": 500}});
-    stage.command(fault)["id"].as_u64().unwrap()
+    environment.command(fault)["id"].as_u64().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router() {
-    let stage = Environment::in_namespace("drift-renamed")
+    let environment = Environment::in_namespace("drift-renamed")
         .cloud(quick())
         .start()
         .await;
-    let made = ready(&stage, "c1", json!({})).await;
-    let user = User::of(&stage).await;
+    let made = ready(&environment, "c1", json!({})).await;
+    let user = User::of(&environment).await;
     let router = made["status"]["router"]["id"].clone();
     user.rename("networks", "network", &made["status"]["network"]["id"])
         .await;
@@ -94,24 +94,24 @@ async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router()
     .await;
 
     // A new generation makes the next pass read everything.
-    let mark = stage.cloud.control().last_call();
+    let mark = environment.cloud.control().last_call();
     let change = json!({"spec": {"controlPlaneOmitAvailabilityZone": true}});
-    stage.patch("OpenStackCluster", "c1", change).await;
-    stage
+    environment.patch("OpenStackCluster", "c1", change).await;
+    environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
         })
         .await;
-    assert!(calls(&stage, mark, "network_get") > 0);
-    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
+    assert!(calls(&environment, mark, "network_get") > 0);
+    assert_eq!(environment.writes_since(mark), Vec::<String>::new());
 
-    stage.cluster_api.delete("Cluster", "c1").await;
-    stage
+    environment.cluster_api.delete("Cluster", "c1").await;
+    environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "RouterReady").is_some_and(|(_, reason, _)| reason == "Deleting")
         })
         .await;
-    let cloud = stage.cloud.control().dump();
+    let cloud = environment.cloud.control().dump();
     let ports = cloud["network"]["ports"].as_array().unwrap();
     let of_others = ports
         .iter()
@@ -119,28 +119,31 @@ async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router()
     assert_eq!(of_others.count(), 1, "the user's interface");
     user.send(Method::PUT, &path("remove_router_interface"), interface)
         .await;
-    stage.until_gone("OpenStackCluster", "c1").await;
-    assert_eq!(stage.leftovers("renamed by hand"), Vec::<String>::new());
+    environment.until_gone("OpenStackCluster", "c1").await;
+    assert_eq!(
+        environment.leftovers("renamed by hand"),
+        Vec::<String>::new()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known() {
-    let mut stage = Environment::in_namespace("drift-faults")
+    let mut environment = Environment::in_namespace("drift-faults")
         .cloud(quick())
         .start()
         .await;
     let change = json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}});
-    let made = ready(&stage, "c1", change).await;
+    let made = ready(&environment, "c1", change).await;
     let before = &made["status"]["apiServerManagedLoadBalancer"];
     let ranges = before["allowedCIDRs"].to_string();
     assert!(ranges.contains("192.0.2.0/24"), "{ranges}");
-    stage.stop().await;
-    let mark = stage.cloud.control().last_call();
+    environment.stop().await;
+    let mark = environment.cloud.control().last_call();
     let faults = ["network_list", "floating_ip_list", "availability_zone_list"]
-        .map(|label| fault(&stage, label));
-    stage.start().await;
+        .map(|label| fault(&environment, label));
+    environment.start().await;
     for (kind, repaired) in [("NetworkReady", faults[0]), ("APIEndpointReady", faults[1])] {
-        let failing = stage
+        let failing = environment
             .until_object("OpenStackCluster", "c1", |cluster| {
                 is(cluster, kind, "Unknown")
             })
@@ -153,36 +156,36 @@ async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known(
             failing["status"]["failureDomains"],
             made["status"]["failureDomains"]
         );
-        stage.command(json!({"remove_fault": repaired}));
+        environment.command(json!({"remove_fault": repaired}));
     }
-    stage.until_ready("c1").await;
-    stage.command(json!({"remove_fault": faults[2]}));
+    environment.until_ready("c1").await;
+    environment.command(json!({"remove_fault": faults[2]}));
     // In particular, no listener was opened to every address.
-    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
+    assert_eq!(environment.writes_since(mark), Vec::<String>::new());
 
     // The load balancer is looked up even if the network can't be read.
-    stage.stop().await;
-    let broken = fault(&stage, "network_list");
-    stage.wipe_status("OpenStackCluster", "c1").await;
-    stage.start().await;
-    stage
+    environment.stop().await;
+    let broken = fault(&environment, "network_list");
+    environment.wipe_status("OpenStackCluster", "c1").await;
+    environment.start().await;
+    environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             is(cluster, "APIServerLoadBalancerReady", "True")
                 && is(cluster, "NetworkReady", "Unknown")
         })
         .await;
-    stage.command(json!({"remove_fault": broken}));
-    stage.until_ready("c1").await;
-    stage.delete("c1").await;
+    environment.command(json!({"remove_fault": broken}));
+    environment.until_ready("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_primary_subnet_has_the_vip_and_a_router_without_an_external_network_is_not_joined() {
-    let stage = Environment::in_namespace("drift-subnets")
+    let environment = Environment::in_namespace("drift-subnets")
         .cloud(quick())
         .start()
         .await;
-    let user = User::of(&stage).await;
+    let user = User::of(&environment).await;
     let network = user
         .create("networks", "network", json!({"name": "two"}))
         .await;
@@ -196,53 +199,53 @@ async fn the_primary_subnet_has_the_vip_and_a_router_without_an_external_network
         "managedSubnets": null, "network": {"id": network["id"]}, "primarySubnet": {"id": subnets[1]},
         "apiServer": {"enableFloatingIP": false},
     });
-    let primary = ready(&stage, "primary", change).await;
+    let primary = ready(&environment, "primary", change).await;
     let vip = primary["status"]["apiServerManagedLoadBalancer"]["internalIP"].as_str();
     assert!(vip.unwrap().starts_with("10.8.0."), "{vip:?}");
 
     user.create("routers", "router", json!({"name": "mine"}))
         .await;
-    let mark = stage.cloud.control().last_call();
+    let mark = environment.cloud.control().last_call();
     let change = json!({
         "router": {"filter": {"name": "mine"}}, "enableExternalNetwork": false,
         "apiServer": {"enableFloatingIP": false},
     });
-    ready(&stage, "internal", change).await;
-    assert_eq!(calls(&stage, mark, "add_router_interface"), 0);
+    ready(&environment, "internal", change).await;
+    assert_eq!(calls(&environment, mark, "add_router_interface"), 0);
     for name in ["primary", "internal"] {
-        stage.delete(name).await;
+        environment.delete(name).await;
     }
 }
 
 /// The lists of subnets since call number `mark`, and whether each was asked for one network only.
-fn subnet_lists(stage: &Environment, mark: u64) -> Vec<bool> {
+fn subnet_lists(environment: &Environment, mark: u64) -> Vec<bool> {
     let of_one_network = |call: &Call| call.query.iter().any(|(key, _)| key == "network_id");
-    let calls = stage.cloud.control().calls_since(mark);
+    let calls = environment.cloud.control().calls_since(mark);
     let lists = calls.iter().filter(|call| call.label == "subnet_list");
     lists.map(of_one_network).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clusters_of_a_project_share_the_lists_that_show_what_was_changed_by_hand() {
-    let mut stage = Environment::in_namespace("drift-shared")
+    let mut environment = Environment::in_namespace("drift-shared")
         .cloud(quick())
         .start()
         .await;
     let spec = json!({"managedSecurityGroups": {"allowAllInClusterTraffic": true}});
     let names = ["c1", "c2", "c3", "c4", "c5"];
-    let made = join_all(names.map(|name| ready(&stage, name, spec.clone()))).await;
-    stage.stop().await;
-    stage.sync_period = Duration::from_secs(4);
-    stage.start().await;
+    let made = join_all(names.map(|name| ready(&environment, name, spec.clone()))).await;
+    environment.stop().await;
+    environment.sync_period = Duration::from_secs(4);
+    environment.start().await;
 
     // The first passes of the new process read each cluster separately. Shared lists replace these reads later.
-    let mut mark = stage.cloud.control().last_call();
+    let mut mark = environment.cloud.control().last_call();
     until(
         "three lists of subnets in a row are of the project",
         async || {
-            let lists = subnet_lists(&stage, mark);
+            let lists = subnet_lists(&environment, mark);
             if lists.contains(&true) {
-                mark = stage.cloud.control().last_call();
+                mark = environment.cloud.control().last_call();
             }
             (lists.len() >= 3 && !lists.contains(&true)).then_some(())
         },
@@ -251,7 +254,7 @@ async fn clusters_of_a_project_share_the_lists_that_show_what_was_changed_by_han
 
     let group = &made[2]["status"]["controlPlaneSecurityGroup"]["id"];
     let rules = || {
-        let cloud = stage.cloud.control().dump();
+        let cloud = environment.cloud.control().dump();
         let rules = cloud["network"]["security_group_rules"].as_array().unwrap();
         let of_group = rules
             .iter()
@@ -259,7 +262,7 @@ async fn clusters_of_a_project_share_the_lists_that_show_what_was_changed_by_han
         of_group.map(|rule| rule["id"].clone()).collect::<Vec<_>>()
     };
     let before = rules();
-    let user = User::of(&stage).await;
+    let user = User::of(&environment).await;
     let path = format!("security-group-rules/{}", before[0].as_str().unwrap());
     user.send(Method::DELETE, &path, Value::Null).await;
     until("the rule is there again", async || {
@@ -271,12 +274,12 @@ async fn clusters_of_a_project_share_the_lists_that_show_what_was_changed_by_han
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_an_operator_moved_stays_there_and_is_reported() {
-    let stage = Environment::in_namespace("drift-gateway")
+    let environment = Environment::in_namespace("drift-gateway")
         .cloud(quick())
         .start()
         .await;
     let access = Access {
-        auth_url: stage.cloud.auth_url(),
+        auth_url: environment.cloud.auth_url(),
         user: "admin".into(),
         password: "secret".into(),
         project: "admin".into(),
@@ -287,7 +290,7 @@ async fn a_gateway_that_an_operator_moved_stays_there_and_is_reported() {
         admin.0.get("network", "networks?name=public").await.1["networks"][0]["id"].clone();
     let change =
         json!({"externalNetwork": {"id": public}, "apiServer": {"enableFloatingIP": false}});
-    let made = ready(&stage, "c1", change).await;
+    let made = ready(&environment, "c1", change).await;
     let other = json!({"name": "public-2", "router:external": true, "shared": true});
     let other = admin.create("networks", "network", other).await["id"].clone();
     let subnet = json!({"name": "public-2", "network_id": other, "cidr": "198.51.100.0/24", "ip_version": 4});
@@ -299,17 +302,17 @@ async fn a_gateway_that_an_operator_moved_stays_there_and_is_reported() {
     let moved = json!({"router": {"external_gateway_info": {"network_id": other}}});
     admin.send(Method::PUT, &path, moved).await;
 
-    let mark = stage.cloud.control().last_call();
+    let mark = environment.cloud.control().last_call();
     let change = json!({"spec": {"controlPlaneOmitAvailabilityZone": true}});
-    stage.patch("OpenStackCluster", "c1", change).await;
-    stage.until_noted("the gateway of router").await;
-    stage.until_noted(other.as_str().unwrap()).await;
-    stage.until_ready("c1").await;
-    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
+    environment.patch("OpenStackCluster", "c1", change).await;
+    environment.until_noted("the gateway of router").await;
+    environment.until_noted(other.as_str().unwrap()).await;
+    environment.until_ready("c1").await;
+    assert_eq!(environment.writes_since(mark), Vec::<String>::new());
     let (_, router) = admin.0.get("network", &path).await;
     assert_eq!(
         router["router"]["external_gateway_info"]["network_id"],
         other
     );
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }

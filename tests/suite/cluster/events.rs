@@ -32,17 +32,17 @@ const FURTHER: [&str; 2] = ["Successfulupdaterouter", "Successfulupdatesecurityg
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_change_in_openstack_has_an_event_with_capos_reason() {
-    let stage = Environment::in_namespace("cluster-events")
+    let environment = Environment::in_namespace("cluster-events")
         .cloud(quick())
         .start()
         .await;
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .create_cluster("c1", environment.cluster("c1", json!({})))
         .await;
-    stage.until_ready("c1").await;
-    stage.delete("c1").await;
-    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    environment.until_ready("c1").await;
+    environment.delete("c1").await;
+    let events: Api<Event> = Api::namespaced(environment.admin.clone(), &environment.namespace);
     until("all events", async || {
         let list = events.list(&ListParams::default()).await.unwrap();
         let reasons: BTreeSet<String> = list
@@ -60,18 +60,18 @@ async fn every_change_in_openstack_has_an_event_with_capos_reason() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_change_has_one_event_also_where_openstack_refuses_it() {
-    let stage = Environment::in_namespace("cluster-events-refused")
+    let environment = Environment::in_namespace("cluster-events-refused")
         .cloud(quick())
         .start()
         .await;
-    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    let events: Api<Event> = Api::namespaced(environment.admin.clone(), &environment.namespace);
     let refused = async |label: &str, reason: &str| {
         let fault = json!({"fault": {"match": {"label": label}, "status": 500}});
-        let fault = stage.command(fault)["id"].clone();
+        let fault = environment.command(fault)["id"].clone();
         if label == "network_create" {
-            stage
+            environment
                 .cluster_api
-                .create_cluster("c1", stage.cluster("c1", json!({})))
+                .create_cluster("c1", environment.cluster("c1", json!({})))
                 .await;
         }
         until(reason, async || {
@@ -80,11 +80,11 @@ async fn every_change_has_one_event_also_where_openstack_refuses_it() {
             reasons.any(|found| found == reason).then_some(())
         })
         .await;
-        stage.command(json!({"remove_fault": fault}));
+        environment.command(json!({"remove_fault": fault}));
     };
     refused("network_create", "Failedcreatenetwork").await;
     refused("loadbalancer_pool_create", "Failedcreatepool").await;
-    stage.until_ready("c1").await;
+    environment.until_ready("c1").await;
     until("one event for each", async || {
         let list = events.list(&ListParams::default()).await.unwrap();
         let counts = [
@@ -106,5 +106,5 @@ async fn every_change_has_one_event_also_where_openstack_refuses_it() {
         (counts == [1; 5]).then_some(())
     })
     .await;
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }

@@ -29,20 +29,20 @@ type KindOfCall = (Phase, String);
 
 /// A call that is carried out and never answered.
 struct Kill<'a> {
-    stage: &'a Environment,
+    environment: &'a Environment,
     fault: u64,
     mark: u64,
 }
 
 impl<'a> Kill<'a> {
     /// The next call that `chosen`, a part of a fault, selects.
-    fn at(stage: &'a Environment, chosen: &Value) -> Self {
+    fn at(environment: &'a Environment, chosen: &Value) -> Self {
         let mut fault = json!({"count": 1, "hang": true, "apply": true});
         json_patch::merge(&mut fault, chosen);
         Self {
-            stage,
-            mark: stage.cloud.control().last_call(),
-            fault: stage.command(json!({ "fault": fault }))["id"]
+            environment,
+            mark: environment.cloud.control().last_call(),
+            fault: environment.command(json!({ "fault": fault }))["id"]
                 .as_u64()
                 .unwrap(),
         }
@@ -51,7 +51,7 @@ impl<'a> Kill<'a> {
     /// The label of the call, if it is reached.
     fn reached(&self) -> Option<String> {
         let mut calls = self
-            .stage
+            .environment
             .cloud
             .control()
             .calls_since(self.mark)
@@ -73,7 +73,7 @@ impl<'a> Kill<'a> {
                 if reached.is_some() {
                     return reached;
                 }
-                if wanted(&self.stage.get("OpenStackCluster", cluster).await) {
+                if wanted(&self.environment.get("OpenStackCluster", cluster).await) {
                     return self.reached();
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -83,7 +83,7 @@ impl<'a> Kill<'a> {
         if reached.is_none() {
             // A call that reaches the fault at this moment removes it, so an error is expected.
             let remove = json!({"remove_fault": self.fault});
-            let _ = self.stage.cloud.control().run(remove);
+            let _ = self.environment.cloud.control().run(remove);
         }
         reached
     }
@@ -96,27 +96,27 @@ fn is_ready(cluster: &Value) -> bool {
         && cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
 }
 
-async fn create(stage: &Environment, name: &str) {
-    stage
+async fn create(environment: &Environment, name: &str) {
+    environment
         .cluster_api
-        .create_cluster(name, stage.cluster(name, json!({})))
+        .create_cluster(name, environment.cluster(name, json!({})))
         .await;
 }
 
 /// Ends the manager in an ordinary way and starts it again, so that it has to sign in.
-async fn restart(stage: &mut Environment) {
-    stage.stop().await;
-    stage.start().await;
+async fn restart(environment: &mut Environment) {
+    environment.stop().await;
+    environment.start().await;
 }
 
 /// Creates and deletes one cluster without a kill. Returns the kinds of its calls.
-async fn undisturbed(stage: &Environment) -> BTreeSet<KindOfCall> {
-    let begun = stage.cloud.control().last_call();
-    create(stage, "undisturbed").await;
-    stage.until_ready("undisturbed").await;
-    let created = stage.cloud.control().last_call();
-    stage.delete("undisturbed").await;
-    let calls = stage.cloud.control().calls_since(begun).into_iter();
+async fn undisturbed(environment: &Environment) -> BTreeSet<KindOfCall> {
+    let begun = environment.cloud.control().last_call();
+    create(environment, "undisturbed").await;
+    environment.until_ready("undisturbed").await;
+    let created = environment.cloud.control().last_call();
+    environment.delete("undisturbed").await;
+    let calls = environment.cloud.control().calls_since(begun).into_iter();
     calls
         .map(|call| {
             let phase = if call.sequence <= created {
@@ -131,26 +131,30 @@ async fn undisturbed(stage: &Environment) -> BTreeSet<KindOfCall> {
 
 /// Creates and deletes one cluster with a kill after a call of each phase, which `chosen` selects. Returns the kinds of the
 /// calls that were reached; there are none where neither phase has such a call.
-async fn killed(stage: &mut Environment, name: &str, chosen: &Value) -> BTreeSet<KindOfCall> {
-    let kill = Kill::at(stage, chosen);
-    create(stage, name).await;
+async fn killed(environment: &mut Environment, name: &str, chosen: &Value) -> BTreeSet<KindOfCall> {
+    let kill = Kill::at(environment, chosen);
+    create(environment, name).await;
     let in_creation = kill.reached_before(name, is_ready).await;
     if in_creation.is_some() {
-        stage.kill().await;
-        stage.start().await;
+        environment.kill().await;
+        environment.start().await;
     }
-    stage.until_ready(name).await;
-    assert_eq!(stage.cloud.control().duplicates(), [], "{name} {chosen}");
+    environment.until_ready(name).await;
+    assert_eq!(
+        environment.cloud.control().duplicates(),
+        [],
+        "{name} {chosen}"
+    );
 
-    let kill = Kill::at(stage, chosen);
-    stage.cluster_api.delete("Cluster", name).await;
+    let kill = Kill::at(environment, chosen);
+    environment.cluster_api.delete("Cluster", name).await;
     let in_deletion = kill.reached_before(name, Value::is_null).await;
     if in_deletion.is_some() {
-        stage.kill().await;
-        stage.start().await;
+        environment.kill().await;
+        environment.start().await;
     }
-    stage.until_gone("OpenStackCluster", name).await;
-    let left = stage.leftovers(&format!("{}-{name}", stage.namespace));
+    environment.until_gone("OpenStackCluster", name).await;
+    let left = environment.leftovers(&format!("{}-{name}", environment.namespace));
     assert_eq!(left, Vec::<String>::new(), "{name} {chosen}");
     let reached = [
         (Phase::Creation, in_creation),
@@ -165,17 +169,17 @@ async fn killed(stage: &mut Environment, name: &str, chosen: &Value) -> BTreeSet
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_is_created_and_deleted_whichever_call_the_manager_is_killed_after() {
     let groups = (0..AT_ONCE).map(async |group| {
-        let mut stage = Environment::in_namespace(&format!("killed-{group}"))
+        let mut environment = Environment::in_namespace(&format!("killed-{group}"))
             .cloud(quick_cloud())
             .start()
             .await;
-        let kinds = undisturbed(&stage).await;
-        restart(&mut stage).await;
+        let kinds = undisturbed(&environment).await;
+        restart(&mut environment).await;
         let mut hit = BTreeSet::new();
         let mut skipped = group;
         loop {
             let chosen = json!({"skip": skipped});
-            let reached = killed(&mut stage, &format!("c{skipped}"), &chosen).await;
+            let reached = killed(&mut environment, &format!("c{skipped}"), &chosen).await;
             if reached.is_empty() {
                 break;
             }
@@ -183,7 +187,7 @@ async fn a_cluster_is_created_and_deleted_whichever_call_the_manager_is_killed_a
             skipped += AT_ONCE;
         }
         assert!(skipped > LEAST_CALLS, "{skipped}");
-        (stage, kinds, hit)
+        (environment, kinds, hit)
     });
     let mut groups = join_all(groups).await;
     // Reads at intervals do not happen in every life.
@@ -192,11 +196,11 @@ async fn a_cluster_is_created_and_deleted_whichever_call_the_manager_is_killed_a
     let hits = groups.iter().flat_map(|(_, _, hit)| hit.clone());
     let hit: BTreeSet<KindOfCall> = hits.collect();
     // The order of calls differs from life to life, so that counting them may miss a kind.
-    let (stage, ..) = &mut groups[0];
+    let (environment, ..) = &mut groups[0];
     for (number, missed) in kinds.difference(&hit).enumerate() {
-        restart(stage).await;
+        restart(environment).await;
         let chosen = json!({"match": {"label": missed.1}});
-        let reached = killed(stage, &format!("l{number}"), &chosen).await;
+        let reached = killed(environment, &format!("l{number}"), &chosen).await;
         assert!(reached.contains(missed), "{missed:?}: {reached:?}");
     }
 }

@@ -9,13 +9,16 @@ use crate::env::cluster_api::condition;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
-    let stage = Environment::in_namespace("cluster-life")
+    let environment = Environment::in_namespace("cluster-life")
         .cloud(quick())
         .start()
         .await;
-    let infrastructure = stage.cluster("c1", json!({}));
-    stage.cluster_api.create_cluster("c1", infrastructure).await;
-    let made = stage.until_ready("c1").await;
+    let infrastructure = environment.cluster("c1", json!({}));
+    environment
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await;
+    let made = environment.until_ready("c1").await;
 
     for kind in [
         "OpenStackAuthenticationSucceeded",
@@ -45,15 +48,18 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         "k8s-clusterapi-cluster-cluster-life-c1"
     );
     assert_eq!(made["status"]["failureDomains"][0]["controlPlane"], true);
-    assert_eq!(stage.cloud.control().duplicates(), []);
+    assert_eq!(environment.cloud.control().duplicates(), []);
 
     // After the first pass, the events of our own writes are over. The next pass finds everything, changes nothing, and leaves
     // the reads of the load balancer to its worker.
-    stage.one_more_pass("c1").await;
-    let (sequence, version) = (stage.cloud.control().last_call(), version(&stage).await);
-    stage.one_more_pass("c1").await;
-    assert_eq!(stage.writes_since(sequence), Vec::<String>::new());
-    let octavia: Vec<String> = stage
+    environment.one_more_pass("c1").await;
+    let (sequence, version) = (
+        environment.cloud.control().last_call(),
+        version(&environment).await,
+    );
+    environment.one_more_pass("c1").await;
+    assert_eq!(environment.writes_since(sequence), Vec::<String>::new());
+    let octavia: Vec<String> = environment
         .cloud
         .control()
         .calls_since(sequence)
@@ -63,7 +69,7 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         .collect();
     assert_eq!(octavia, Vec::<String>::new());
     // The version differs because the test has changed an annotation for each pass.
-    assert_ne!(version, self::version(&stage).await);
+    assert_ne!(version, self::version(&environment).await);
 
     // Everything in the status can be found out again after it was removed.
     let gone = json!({
@@ -71,10 +77,12 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         "apiServerManagedLoadBalancer": null, "initialization": null, "controlPlaneSecurityGroup": null,
         "workerSecurityGroup": null, "observedGeneration": null,
     });
-    stage.patch_status("OpenStackCluster", "c1", gone).await;
-    stage.one_more_pass("c1").await;
-    let again = stage.until_ready("c1").await;
-    assert_eq!(stage.writes_since(sequence), Vec::<String>::new());
+    environment
+        .patch_status("OpenStackCluster", "c1", gone)
+        .await;
+    environment.one_more_pass("c1").await;
+    let again = environment.until_ready("c1").await;
+    assert_eq!(environment.writes_since(sequence), Vec::<String>::new());
     for part in [
         "network",
         "externalNetwork",
@@ -89,11 +97,11 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
         balancer["ip"]
     );
 
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
-async fn version(stage: &Environment) -> Value {
-    let object = stage
+async fn version(environment: &Environment) -> Value {
+    let object = environment
         .cluster_api
         .get("OpenStackCluster", "c1")
         .await
@@ -104,36 +112,39 @@ async fn version(stage: &Environment) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_cluster_is_not_touched_until_it_is_unpaused() {
-    let stage = Environment::in_namespace("cluster-paused")
+    let environment = Environment::in_namespace("cluster-paused")
         .cloud(quick())
         .start()
         .await;
-    let mut infrastructure = stage.cluster("c1", json!({}));
+    let mut infrastructure = environment.cluster("c1", json!({}));
     infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
-    stage.cluster_api.create_cluster("c1", infrastructure).await;
-    let paused = stage
+    environment
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await;
+    let paused = environment
         .until_object("OpenStackCluster", "c1", |object| {
             is(object, "Paused", "True")
         })
         .await;
     assert!(is(&paused, "Ready", "Unknown"));
     assert_eq!(paused["metadata"]["finalizers"], Value::Null);
-    assert_eq!(stage.writes_since(0), Vec::<String>::new());
-    stage
+    assert_eq!(environment.writes_since(0), Vec::<String>::new());
+    environment
         .patch(
             "OpenStackCluster",
             "c1",
             json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}}),
         )
         .await;
-    let made = stage.until_ready("c1").await;
+    let made = environment.until_ready("c1").await;
     assert!(is(&made, "Paused", "False"));
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_says() {
-    let stage = Environment::in_namespace("cluster-endpoints")
+    let environment = Environment::in_namespace("cluster-endpoints")
         .cloud(quick())
         .start()
         .await;
@@ -154,13 +165,16 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
         ),
     ];
     for (name, change) in &cases {
-        let infrastructure = stage.cluster(name, change.clone());
-        stage.cluster_api.create_cluster(name, infrastructure).await;
+        let infrastructure = environment.cluster(name, change.clone());
+        environment
+            .cluster_api
+            .create_cluster(name, infrastructure)
+            .await;
     }
     for (name, _) in &cases {
         // This cluster is not Ready, because only a machine can get the floating IP.
         let ready = if *name == "floating" { "False" } else { "True" };
-        let made = stage
+        let made = environment
             .until_object("OpenStackCluster", name, |cluster| {
                 cluster["status"]["initialization"]["provisioned"] == true
                     && is(cluster, "Ready", ready)
@@ -177,7 +191,7 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
                 assert_eq!(host, "localhost");
                 // The owner of the DNS record changes it to the new floating IP.
                 let text = "host localhost does not resolve to a floating IP of this project, so a new floating IP";
-                stage.until_noted(text).await;
+                environment.until_noted(text).await;
             }
             "internal" => assert_eq!(host, balancer["internalIP"].as_str().unwrap()),
             _ => {
@@ -188,6 +202,6 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
         }
     }
     for (name, _) in &cases {
-        stage.delete(name).await;
+        environment.delete(name).await;
     }
 }

@@ -24,16 +24,16 @@ use crate::env::cluster_api::condition;
 
 const KIND: &str = "APIServerLoadBalancerReady";
 
-async fn balancers(stage: &Environment, cluster: &str) -> Vec<LoadBalancer> {
+async fn balancers(environment: &Environment, cluster: &str) -> Vec<LoadBalancer> {
     let name = format!(
         "k8s-clusterapi-cluster-{}-{cluster}-kubeapi",
-        stage.namespace
+        environment.namespace
     );
     let filter = LoadBalancerFilter {
         name: Some(name),
         ..LoadBalancerFilter::default()
     };
-    stage
+    environment
         .openstack()
         .load_balancers(&filter, Priority::Gate)
         .await
@@ -51,7 +51,7 @@ fn endpoint(object: &Value) -> Value {
     object["spec"]["controlPlaneEndpoint"]["host"].clone()
 }
 
-fn fail(stage: &Environment, id: &str) {
+fn fail(environment: &Environment, id: &str) {
     let command = Command::SetStatus(SetStatus {
         object: id.to_owned(),
         kind: None,
@@ -59,27 +59,27 @@ fn fail(stage: &Environment, id: &str) {
         operating: None,
         free: false,
     });
-    stage.cloud.control().command(command).unwrap();
+    environment.cloud.control().command(command).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_vanished_is_created_again_behind_the_same_address() {
-    let stage = Environment::in_namespace("balancer-vanished")
+    let environment = Environment::in_namespace("balancer-vanished")
         .cloud(quick())
         .start()
         .await;
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .create_cluster("c1", environment.cluster("c1", json!({})))
         .await;
-    let first = stage.until_ready("c1").await;
+    let first = environment.until_ready("c1").await;
     let addresses = |object: &Value| {
         let status = &object["status"]["apiServerManagedLoadBalancer"];
         ["ip", "internalIP"].map(|field| status[field].clone())
     };
     // The fake cloud gives out the address after the highest one that is in use. With a port above the VIP, a load balancer
     // that asks for no address does not get the VIP's again.
-    let user = stage.openstack();
+    let user = environment.openstack();
     let network = first["status"]["network"]["id"].as_str().unwrap();
     let new = NewPort {
         name: "above the VIP".to_owned(),
@@ -92,8 +92,8 @@ async fn one_that_vanished_is_created_again_behind_the_same_address() {
     user.delete_load_balancer(&id(&first).as_str().into(), Priority::Gate)
         .await
         .unwrap();
-    stage.nudge("c1");
-    let second = stage
+    environment.nudge("c1");
+    let second = environment
         .until_object("OpenStackCluster", "c1", |object| {
             !id(object).is_empty() && id(object) != id(&first) && is(object, KIND, "True")
         })
@@ -101,26 +101,26 @@ async fn one_that_vanished_is_created_again_behind_the_same_address() {
     assert_eq!(endpoint(&second), endpoint(&first));
     assert_eq!(addresses(&second), addresses(&first));
     assert_eq!(addresses(&first)[0], endpoint(&first));
-    assert_eq!(balancers(&stage, "c1").await.len(), 1);
+    assert_eq!(balancers(&environment, "c1").await.len(), 1);
     user.delete_port(&port.id, Priority::Gate).await.unwrap();
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_otherwise_when_the_operator_says_so()
  {
-    let stage = Environment::in_namespace("balancer-error")
+    let environment = Environment::in_namespace("balancer-error")
         .cloud(quick())
         .start()
         .await;
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .create_cluster("c1", environment.cluster("c1", json!({})))
         .await;
-    let first = stage.until_ready("c1").await;
-    fail(&stage, &id(&first));
-    stage.nudge("c1");
-    let second = stage
+    let first = environment.until_ready("c1").await;
+    fail(&environment, &id(&first));
+    environment.nudge("c1");
+    let second = environment
         .until_object("OpenStackCluster", "c1", |object| {
             id(object) != id(&first) && is(object, KIND, "True")
         })
@@ -128,10 +128,10 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_otherwise_when_t
     assert_eq!(endpoint(&second), endpoint(&first));
 
     let initialised = json!({"initialization": {"controlPlaneInitialized": true}});
-    stage.patch_status("Cluster", "c1", initialised).await;
-    fail(&stage, &id(&second));
-    stage.nudge("c1");
-    let held = stage
+    environment.patch_status("Cluster", "c1", initialised).await;
+    fail(&environment, &id(&second));
+    environment.nudge("c1");
+    let held = environment
         .until_object("OpenStackCluster", "c1", |object| {
             condition(object, KIND).is_some_and(|(status, reason, message)| {
                 status == "False" && reason == "LoadBalancerError" && message.contains("failover")
@@ -143,29 +143,29 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_otherwise_when_t
     assert!(message.contains("rebuild-load-balancer"), "{message}");
 
     let annotations = json!({"infrastructure.cluster.x-k8s.io/rebuild-load-balancer": id(&second)});
-    stage
+    environment
         .patch(
             "OpenStackCluster",
             "c1",
             json!({"metadata": {"annotations": annotations}}),
         )
         .await;
-    let third = stage
+    let third = environment
         .until_object("OpenStackCluster", "c1", |object| {
             !id(object).is_empty() && id(object) != id(&second)
         })
         .await;
     assert_eq!(endpoint(&third), endpoint(&first));
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_of_one_name_stop_everything_until_one_is_gone() {
-    let stage = Environment::in_namespace("balancer-twins")
+    let environment = Environment::in_namespace("balancer-twins")
         .cloud(quick())
         .start()
         .await;
-    let user = stage.openstack();
+    let user = environment.openstack();
     let networks = user
         .networks(&NetworkFilter::default(), Priority::Gate)
         .await
@@ -180,16 +180,16 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
             .await
             .unwrap();
     }
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .create_cluster("c1", environment.cluster("c1", json!({})))
         .await;
-    let stopped = stage
+    let stopped = environment
         .until_object("OpenStackCluster", "c1", |object| {
             condition(object, KIND).is_some_and(|(_, reason, _)| reason == "AmbiguousMatch")
         })
         .await;
-    let twins = balancers(&stage, "c1").await;
+    let twins = balancers(&environment, "c1").await;
     assert_eq!(twins.len(), 2);
     let message = condition(&stopped, KIND).unwrap().2;
     assert!(
@@ -210,14 +210,14 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
         };
         tokio::time::timeout(PATIENCE, gone).await.unwrap();
     }
-    stage.until_ready("c1").await;
-    stage.delete("c1").await;
+    environment.until_ready("c1").await;
+    environment.delete("c1").await;
 }
 
 /// Name and type of every health monitor, in the order of their ports.
-async fn monitors(stage: &Environment) -> Vec<(String, MonitorType)> {
+async fn monitors(environment: &Environment) -> Vec<(String, MonitorType)> {
     let filter = HealthMonitorFilter::default();
-    let openstack = stage.openstack();
+    let openstack = environment.openstack();
     let mut monitors: Vec<_> = openstack
         .health_monitors(&filter, Priority::Gate)
         .await
@@ -236,41 +236,41 @@ fn monitor_of(kind: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_monitor_of_the_endpoint_checks_by_https_where_the_provider_can() {
     use MonitorType::{Https, Tcp};
-    let stage = Environment::in_namespace("balancer-monitor")
+    let environment = Environment::in_namespace("balancer-monitor")
         .cloud(quick())
         .start()
         .await;
     let more_ports = json!({"apiServer": {"managedLoadBalancer": {"additionalPorts": [9345]}}});
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", more_ports))
+        .create_cluster("c1", environment.cluster("c1", more_ports))
         .await;
-    stage.until_ready("c1").await;
-    let mark = stage.cloud.control().last_call();
+    environment.until_ready("c1").await;
+    let mark = environment.cloud.control().last_call();
     for (kind, expected) in [("HTTPS", Https), ("TCP", Tcp)] {
         let patch = json!({"spec": monitor_of(kind)});
-        stage.patch("OpenStackCluster", "c1", patch).await;
-        stage
+        environment.patch("OpenStackCluster", "c1", patch).await;
+        environment
             .until_object("OpenStackCluster", "c1", |object| {
                 object["status"]["observedGeneration"] == object["metadata"]["generation"]
                     && is(object, "Ready", "True")
             })
             .await;
-        let types: Vec<_> = monitors(&stage)
+        let types: Vec<_> = monitors(&environment)
             .await
             .into_iter()
             .map(|(_, kind)| kind)
             .collect();
         assert_eq!(types, [expected, Tcp]);
     }
-    let calls = stage.cloud.control().calls_since(mark);
+    let calls = environment.cloud.control().calls_since(mark);
     let bodies: Vec<_> = calls
         .iter()
         .filter(|call| call.label == "loadbalancer_healthmonitor_create")
         .map(|call| call.body.clone().unwrap_or_default()["healthmonitor"]["url_path"].clone())
         .collect();
     assert_eq!(bodies, [json!("/readyz"), Value::Null]);
-    stage.delete("c1").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -279,28 +279,30 @@ async fn where_ovn_is_the_clouds_default_events_say_what_it_cannot_do() {
         default_provider: "ovn".to_owned(),
         ..quick()
     };
-    let stage = Environment::in_namespace("balancer-monitor-ovn")
+    let environment = Environment::in_namespace("balancer-monitor-ovn")
         .cloud(options)
         .start()
         .await;
     let mut change = monitor_of("HTTPS");
     change["apiServer"]["managedLoadBalancer"]["allowedCIDRs"] = json!(["192.0.2.0/24"]);
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", change))
+        .create_cluster("c1", environment.cluster("c1", change))
         .await;
-    let made = stage.until_ready("c1").await;
+    let made = environment.until_ready("c1").await;
     let ranges = &made["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     assert_eq!(*ranges, Value::Null, "every address may connect");
-    let kinds: Vec<_> = monitors(&stage)
+    let kinds: Vec<_> = monitors(&environment)
         .await
         .into_iter()
         .map(|(_, kind)| kind)
         .collect();
     assert_eq!(kinds, [MonitorType::Tcp]);
-    stage.until_noted("monitor.type HTTPS has no effect").await;
-    stage.until_noted("allowedCIDRs has no effect").await;
-    stage.delete("c1").await;
+    environment
+        .until_noted("monitor.type HTTPS has no effect")
+        .await;
+    environment.until_noted("allowedCIDRs has no effect").await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -309,27 +311,27 @@ async fn where_octavia_is_too_old_for_allowed_ranges_listeners_have_none_and_an_
         octavia_minor: 11,
         ..quick()
     };
-    let stage = Environment::in_namespace("balancer-old")
+    let environment = Environment::in_namespace("balancer-old")
         .cloud(options)
         .start()
         .await;
     let change = json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}});
-    stage
+    environment
         .cluster_api
-        .create_cluster("c1", stage.cluster("c1", change))
+        .create_cluster("c1", environment.cluster("c1", change))
         .await;
-    let made = stage.until_ready("c1").await;
+    let made = environment.until_ready("c1").await;
     let ranges = &made["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     assert_eq!(*ranges, Value::Null, "every address may connect");
     let text =
         "allowedCIDRs has no effect, because this cloud has Octavia 2.11, and 2.12 is needed";
-    stage.until_noted(text).await;
-    stage.delete("c1").await;
+    environment.until_noted(text).await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_and_a_flavor_that_the_cloud_does_not_have_are_its_defaults() {
-    let stage = Environment::in_namespace("balancer-defaults")
+    let environment = Environment::in_namespace("balancer-defaults")
         .cloud(quick())
         .start()
         .await;
@@ -337,22 +339,24 @@ async fn a_provider_and_a_flavor_that_the_cloud_does_not_have_are_its_defaults()
     for (cluster, flavor) in [("c1", "vanished"), ("c2", "retired")] {
         let balancer = json!({"provider": "vanished", "flavor": flavor});
         let change = json!({"apiServer": {"managedLoadBalancer": balancer}});
-        stage
+        environment
             .cluster_api
-            .create_cluster(cluster, stage.cluster(cluster, change))
+            .create_cluster(cluster, environment.cluster(cluster, change))
             .await;
-        stage.until_ready(cluster).await;
-        let made = balancers(&stage, cluster).await;
+        environment.until_ready(cluster).await;
+        let made = balancers(&environment, cluster).await;
         let made = made.first().unwrap();
         assert_eq!(made.provider.as_deref(), Some("amphora"));
-        stage.until_noted(&format!("flavor is \"{flavor}\"")).await;
+        environment
+            .until_noted(&format!("flavor is \"{flavor}\""))
+            .await;
     }
-    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    let events: Api<Event> = Api::namespaced(environment.admin.clone(), &environment.namespace);
     let list = events.list(&ListParams::default()).await.unwrap();
     for reason in ["Octaviaprovidernotfound", "Octaviaflavornotfound"] {
         let mut items = list.items.iter();
         assert!(items.any(|event| event.reason.as_deref() == Some(reason)));
     }
-    stage.delete("c1").await;
-    stage.delete("c2").await;
+    environment.delete("c1").await;
+    environment.delete("c2").await;
 }

@@ -39,8 +39,8 @@ fn quick() -> Options {
 }
 
 /// Waits for an event with this reason whose note contains `text`.
-async fn until_reported(stage: &Environment, reason: &str, text: &str) {
-    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+async fn until_reported(environment: &Environment, reason: &str, text: &str) {
+    let events: Api<Event> = Api::namespaced(environment.admin.clone(), &environment.namespace);
     until(&format!("{reason}: {text}"), async || {
         let list = events.list(&ListParams::default()).await.unwrap();
         let mut items = list.items.iter();

@@ -16,38 +16,38 @@ const UNTIL_OLD: Duration = Duration::from_secs(16);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_is_not_released_on_a_proof_that_has_grown_old_while_kubernetes_took_no_write() {
-    let stage = start("floating-old-proof").await;
+    let environment = start("floating-old-proof").await;
     let authority = json!({"apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "c1-ca", "namespace": stage.namespace}, "stringData": {"tls.crt": "a certificate"}});
-    apply(&stage.admin, &[authority]).await.unwrap();
-    create(&stage, json!({})).await;
+        "metadata": {"name": "c1-ca", "namespace": environment.namespace}, "stringData": {"tls.crt": "a certificate"}});
+    apply(&environment.admin, &[authority]).await.unwrap();
+    create(&environment, json!({})).await;
     for name in ["cp-0", "cp-1"] {
-        machine(&stage, name).await;
-        joined(&stage, name).await;
+        machine(&environment, name).await;
+        joined(&environment, name).await;
     }
-    let mut held = stage.writes.hold(releases("cp-0"));
-    stage.cluster_api.delete("Machine", "cp-0").await;
+    let mut held = environment.writes.hold(releases("cp-0"));
+    environment.cluster_api.delete("Machine", "cp-0").await;
     held.arrived().await;
-    assert_eq!(carrier(&stage), "cp-1-0");
+    assert_eq!(carrier(&environment), "cp-1-0");
 
     // As long as Neutron fails, no pass over the cluster decides on the gate again or begins a new proof: the gate stays open
     // while its proof grows old.
-    stage.endpoint_requests.forget();
-    stage.command(json!({"fault": {"match": {"service": "network"}, "status": 503}}));
+    environment.endpoint_requests.forget();
+    environment.command(json!({"fault": {"match": {"service": "network"}, "status": 503}}));
     tokio::time::sleep(UNTIL_OLD).await;
-    assert_eq!(stage.endpoint_requests.endpoints(), BTreeSet::new());
+    assert_eq!(environment.endpoint_requests.endpoints(), BTreeSet::new());
     held.refuse_as_conflict();
     // The machine's controller tries again every second.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(sent(&stage, releases("cp-0")).len(), 0);
-    let held = stage.get("Machine", "cp-0").await;
+    assert_eq!(sent(&environment, releases("cp-0")).len(), 0);
+    let held = environment.get("Machine", "cp-0").await;
     assert!(held["metadata"]["annotations"][HOOK].is_string());
 
     // Once Neutron answers again, new requests go through the floating IP, and the hook is removed after them.
-    stage.command(json!({"clear": "faults"}));
-    stage.one_more_pass("c1").await;
-    stage.until_gone("Machine", "cp-0").await;
-    assert_ne!(stage.endpoint_requests.endpoints(), BTreeSet::new());
-    assert_eq!(sent(&stage, releases("cp-0")).len(), 1);
-    stage.delete("c1").await;
+    environment.command(json!({"clear": "faults"}));
+    environment.one_more_pass("c1").await;
+    environment.until_gone("Machine", "cp-0").await;
+    assert_ne!(environment.endpoint_requests.endpoints(), BTreeSet::new());
+    assert_eq!(sent(&environment, releases("cp-0")).len(), 1);
+    environment.delete("c1").await;
 }

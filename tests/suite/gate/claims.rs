@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::scene::{cluster, create, gate, is_provisioned, join, until_held, until_warned};
+use super::control_plane::{cluster, create, gate, is_provisioned, join, until_held, until_warned};
 use crate::{
     env::{
         Environment,
@@ -15,19 +15,19 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says_why() {
-    let stage = Environment::in_namespace("claims-balancer").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
-    let first = stage.get("OpenStackCluster", "c1").await;
+    let environment = Environment::in_namespace("claims-balancer").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0"]).await;
+    let first = environment.get("OpenStackCluster", "c1").await;
     let mut second = first.clone();
-    second["metadata"] = json!({"name": "c1-again", "namespace": stage.namespace,
+    second["metadata"] = json!({"name": "c1-again", "namespace": environment.namespace,
         "ownerReferences": first["metadata"]["ownerReferences"], "labels": first["metadata"]["labels"]});
     second.as_object_mut().unwrap().remove("status");
     // The creation time shows which object is older. It is in whole seconds.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let before = stage.cloud.control().last_call();
-    apply(&stage.admin, &[second]).await.unwrap();
-    stage
+    let before = environment.cloud.control().last_call();
+    apply(&environment.admin, &[second]).await.unwrap();
+    environment
         .until_object("OpenStackCluster", "c1-again", |cluster| {
             condition(cluster, "NetworkReady").is_some_and(|(status, reason, message)| {
                 (status, reason) == ("False", "AmbiguousMatch")
@@ -36,23 +36,23 @@ async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says
         })
         .await;
     until_warned(
-        &stage,
+        &environment,
         "OpenStackCluster",
         "c1-again",
         &["AmbiguousMatch", "claims-balancer/c1"],
     )
     .await;
-    assert_eq!(stage.writes_since(before), Vec::<String>::new());
+    assert_eq!(environment.writes_since(before), Vec::<String>::new());
     // The first cluster continues undisturbed.
-    join(&stage, &["m1"]).await;
+    join(&environment, &["m1"]).await;
     // The deletion of the copy deletes nothing that belongs to the first cluster.
-    let before = stage.cloud.control().last_call();
-    stage
+    let before = environment.cloud.control().last_call();
+    environment
         .cluster_api
         .delete("OpenStackCluster", "c1-again")
         .await;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    let deleted: Vec<String> = stage
+    let deleted: Vec<String> = environment
         .writes_since(before)
         .into_iter()
         .filter(|label| label.ends_with("_delete"))
@@ -62,17 +62,17 @@ async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it() {
-    let stage = Environment::in_namespace("claims-server").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
-    let provider_id = stage.get("OpenStackMachine", "m0").await["spec"]["providerID"].clone();
+    let environment = Environment::in_namespace("claims-server").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0"]).await;
+    let provider_id = environment.get("OpenStackMachine", "m0").await["spec"]["providerID"].clone();
     let mut spec = machine_spec();
     spec["providerID"] = provider_id;
-    stage
+    environment
         .cluster_api
         .create_machine("c1", "copy", true, spec)
         .await;
-    let refused = stage
+    let refused = environment
         .until_object("OpenStackMachine", "copy", |machine| {
             status_and_reason(machine, "InstanceReady") == ("False", "AmbiguousMatch")
         })
@@ -83,10 +83,10 @@ async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it(
         "{message}"
     );
     assert!(!is_provisioned(&refused));
-    stage.cluster_api.delete("Machine", "copy").await;
-    stage.until_gone("Machine", "copy").await;
-    assert_eq!(stage.calls("server_delete"), 0);
-    stage
+    environment.cluster_api.delete("Machine", "copy").await;
+    environment.until_gone("Machine", "copy").await;
+    assert_eq!(environment.calls("server_delete"), 0);
+    environment
         .until_object("OpenStackMachine", "m0", |machine| {
             is(machine, "Ready", "True")
         })
@@ -95,53 +95,55 @@ async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_machines_with_one_openstackmachine_are_reported_by_name() {
-    let stage = Environment::in_namespace("claims-machine").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
+    let environment = Environment::in_namespace("claims-machine").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0"]).await;
     let rival = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
-        "metadata": {"name": "rival", "namespace": stage.namespace,
+        "metadata": {"name": "rival", "namespace": environment.namespace,
             "labels": {"cluster.x-k8s.io/cluster-name": "c1", "cluster.x-k8s.io/control-plane": ""}},
         "spec": {"clusterName": "c1", "version": "v1.34.4", "bootstrap": {"dataSecretName": "m0-bootstrap"},
             "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine", "name": "m0"}},
     });
-    apply(&stage.admin, &[rival]).await.unwrap();
+    apply(&environment.admin, &[rival]).await.unwrap();
     until_warned(
-        &stage,
+        &environment,
         "OpenStackMachine",
         "m0",
         &["AmbiguousMatch", "Machine m0", "rival"],
     )
     .await;
-    assert!(super::scene::is_hooked(&stage.get("Machine", "m0").await));
-    assert!(!super::scene::is_hooked(
-        &stage.get("Machine", "rival").await
+    assert!(super::control_plane::is_hooked(
+        &environment.get("Machine", "m0").await
+    ));
+    assert!(!super::control_plane::is_hooked(
+        &environment.get("Machine", "rival").await
     ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_machine_names_the_health_check_that_will_give_it_up() {
-    let stage = Environment::in_namespace("health-check").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
+    let environment = Environment::in_namespace("health-check").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0"]).await;
     let check = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
-        "metadata": {"name": "patience", "namespace": stage.namespace},
+        "metadata": {"name": "patience", "namespace": environment.namespace},
         "spec": {"clusterName": "c1", "selector": {"matchLabels": {"cluster.x-k8s.io/control-plane": ""}},
             "checks": {"nodeStartupTimeoutSeconds": 14}},
     });
-    apply(&stage.admin, &[check]).await.unwrap();
-    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
-    create(&stage, "m1").await;
-    until_held(&stage, "m1", "MemberPending", &["PENDING_CREATE"]).await;
+    apply(&environment.admin, &[check]).await.unwrap();
+    environment.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    create(&environment, "m1").await;
+    until_held(&environment, "m1", "MemberPending", &["PENDING_CREATE"]).await;
     let words = [
         "MachineHealthCheck patience",
         "nodeStartupTimeoutSeconds 14",
     ];
-    until_held(&stage, "m1", "MemberPending", &words).await;
-    until_warned(&stage, "OpenStackMachine", "m1", &words).await;
-    stage.command(json!({"release": ""}));
-    stage
+    until_held(&environment, "m1", "MemberPending", &words).await;
+    until_warned(&environment, "OpenStackMachine", "m1", &words).await;
+    environment.command(json!({"release": ""}));
+    environment
         .until_object("OpenStackMachine", "m1", |machine| {
             is_provisioned(machine) && !gate(machine).2.contains("MachineHealthCheck")
         })

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fake_cloud::{Durations, Options, Service};
 
-use super::scene::{cluster, is_hooked, join};
+use super::control_plane::{cluster, is_hooked, join};
 use test_support::{env::Environment, waiting::until};
 
 /// The most calls to Octavia until the release gate is open.
@@ -23,29 +23,29 @@ async fn idle(namespace: &str) -> Environment {
         data_path: false,
         ..Options::default()
     };
-    let stage = Environment::in_namespace(namespace)
+    let environment = Environment::in_namespace(namespace)
         .cloud(options)
         .gate(capo_gate::Settings::default())
         .shipped_client()
         .start()
         .await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0", "m1", "m2"]).await;
-    let (mut since, mut quiet) = (stage.cloud.control().last_call(), Instant::now());
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0", "m1", "m2"]).await;
+    let (mut since, mut quiet) = (environment.cloud.control().last_call(), Instant::now());
     until("Octavia is idle", async || {
-        if !octavia(&stage, since).is_empty() {
-            since = stage.cloud.control().last_call();
+        if !octavia(&environment, since).is_empty() {
+            since = environment.cloud.control().last_call();
             quiet = Instant::now();
         }
         (quiet.elapsed() >= QUIET).then_some(())
     })
     .await;
-    stage
+    environment
 }
 
 /// The calls to Octavia after number `since`.
-fn octavia(stage: &Environment, since: u64) -> Vec<String> {
-    let calls = stage.cloud.control().calls_since(since).into_iter();
+fn octavia(environment: &Environment, since: u64) -> Vec<String> {
+    let calls = environment.cloud.control().calls_since(since).into_iter();
     calls
         .filter(|call| call.service == Service::LoadBalancer)
         .map(|call| format!("{:.2} {} {}", call.at, call.method, call.label))
@@ -54,17 +54,17 @@ fn octavia(stage: &Environment, since: u64) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_release_of_one_machine_takes_few_calls() {
-    let stage = idle("cost").await;
-    let since = stage.cloud.control().last_call();
-    stage.cluster_api.delete("Machine", "m0").await;
+    let environment = idle("cost").await;
+    let since = environment.cloud.control().last_call();
+    environment.cluster_api.delete("Machine", "m0").await;
     // The test does not wait until the hook is removed, because until then there are further reads at intervals, and more of them
     // if Kubernetes is slow.
     until("the release gate is open", async || {
-        let is_hooked = is_hooked(&stage.get("Machine", "m0").await);
-        (stage.is_release_open("c1", "m0") || !is_hooked).then_some(())
+        let is_hooked = is_hooked(&environment.get("Machine", "m0").await);
+        (environment.is_release_open("c1", "m0") || !is_hooked).then_some(())
     })
     .await;
-    let calls = octavia(&stage, since);
+    let calls = octavia(&environment, since);
     assert!(calls.len() <= MOST_CALLS, "{calls:#?}");
-    stage.until_gone("Machine", "m0").await;
+    environment.until_gone("Machine", "m0").await;
 }

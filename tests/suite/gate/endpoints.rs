@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::scene::{create, has_joined};
+use super::control_plane::{create, has_joined};
 use test_support::env::Environment;
 
 /// A kind of endpoint.
@@ -51,27 +51,32 @@ async fn the_proof_goes_to_the_endpoint_be_it_a_floating_ip_a_plain_vip_or_a_nam
 
 /// Replaces a machine of a cluster with such an endpoint, and checks where the requests of the proof went.
 async fn replace_a_machine(case: Case) {
-    let stage = Environment::in_namespace(case.namespace).start().await;
+    let environment = Environment::in_namespace(case.namespace).start().await;
     let mut change = json!({"apiServer": {"managedLoadBalancer": {
         "additionalPorts": [8443],
         "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}}});
     json_patch::merge(&mut change, &case.spec);
-    let cluster = stage.cluster("c1", change);
-    stage.cluster_api.create_cluster("c1", cluster).await;
-    let made = stage.until_provisioned("OpenStackCluster", "c1").await;
+    let cluster = environment.cluster("c1", change);
+    environment.cluster_api.create_cluster("c1", cluster).await;
+    let made = environment
+        .until_provisioned("OpenStackCluster", "c1")
+        .await;
     let host = (case.host)(&made["status"]);
     assert_eq!(
         made["spec"]["controlPlaneEndpoint"],
         json!({"host": host, "port": 6443})
     );
     for name in ["m0", "m1"] {
-        create(&stage, name).await;
-        has_joined(&stage, name).await;
+        create(&environment, name).await;
+        has_joined(&environment, name).await;
     }
-    assert_eq!(stage.endpoint_requests.endpoints(), BTreeSet::new());
+    assert_eq!(environment.endpoint_requests.endpoints(), BTreeSet::new());
 
-    stage.cluster_api.delete("Machine", "m0").await;
-    stage.until_gone("Machine", "m0").await;
+    environment.cluster_api.delete("Machine", "m0").await;
+    environment.until_gone("Machine", "m0").await;
     let ports = ["6443", "8443"].map(|port| format!("{host}:{port}"));
-    assert_eq!(stage.endpoint_requests.endpoints(), BTreeSet::from(ports));
+    assert_eq!(
+        environment.endpoint_requests.endpoints(),
+        BTreeSet::from(ports)
+    );
 }

@@ -7,7 +7,7 @@ use capo_rs::tracker::prober::{Prober as _, TlsProber};
 
 use super::{
     api_server::ApiServer,
-    scene::{address, first_up, gate, join, pod_health, until_held},
+    control_plane::{address, first_up, gate, join, pod_health, until_held},
 };
 use test_support::webhooks::Served;
 
@@ -68,26 +68,26 @@ async fn only_200_is_evidence_for_and_only_server_errors_and_other_certificates_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_monitor_what_cluster_api_finds_wrong_holds_and_nothing_else_does() {
-    let (stage, _authority, _m0) = first_up("evidence", "127.91.0.0/24").await;
-    join(&stage, &["m1"]).await;
-    stage
+    let (environment, _authority, _m0) = first_up("evidence", "127.91.0.0/24").await;
+    join(&environment, &["m1"]).await;
+    environment
         .until_object("OpenStackMachine", "m1", |machine| {
             gate(machine).0 == "True"
         })
         .await;
-    pod_health(&stage, "m1", "False").await;
-    stage.cluster_api.delete("Machine", "m0").await;
+    pod_health(&environment, "m1", "False").await;
+    environment.cluster_api.delete("Machine", "m0").await;
     until_held(
-        &stage,
+        &environment,
         "m0",
         "NoOtherMemberServing",
         &["m1: APIServerPodHealthy is False"],
     )
     .await;
     // An answer at a machine's own address is no evidence for or against any machine.
-    let own = address(&stage, "m1").await;
+    let own = address(&environment, "m1").await;
     let foreign = Authority::new("another authority").unwrap();
     let _stranger = ApiServer::listen((own, 6443), &foreign, &["kubernetes"], 200).await;
-    pod_health(&stage, "m1", "Unknown").await;
-    stage.until_gone("Machine", "m0").await;
+    pod_health(&environment, "m1", "Unknown").await;
+    environment.until_gone("Machine", "m0").await;
 }

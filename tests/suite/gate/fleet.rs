@@ -26,7 +26,7 @@ use test_support::{
     waiting::{PATIENCE, Wait, until},
 };
 
-use super::scene::is_deep;
+use super::control_plane::is_deep;
 
 /// How many load balancers share a credential, and how many calls/s it may make.
 #[derive(Debug, Clone, Copy)]

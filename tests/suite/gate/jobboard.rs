@@ -8,7 +8,7 @@ use capo_gate::Settings;
 use fake_cloud::Provisioning;
 use serde_json::{Value, json};
 
-use super::scene::{
+use super::control_plane::{
     balancer_name, cluster, create, is_deep, is_provisioned, join, member, member_writes,
     until_enabled, until_held,
 };
@@ -25,56 +25,60 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
     let mut settings = quick_gate();
     settings.warn_after = Duration::from_secs(2);
     settings.alert_after = ALERT;
-    let stage = Environment::in_namespace("jobboard")
+    let environment = Environment::in_namespace("jobboard")
         .gate(settings)
         .start()
         .await;
-    cluster(&stage, "10.6.0.0/24", "amphorav2").await;
-    join(&stage, &["m0"]).await;
+    cluster(&environment, "10.6.0.0/24", "amphorav2").await;
+    join(&environment, &["m0"]).await;
     // Another worker resumes the operation in time.
-    let before = stage.cloud.control().last_call();
-    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
-    create(&stage, "m1").await;
+    let before = environment.cloud.control().last_call();
+    environment.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    create(&environment, "m1").await;
     let profile = "PENDING_CREATE (provider profile amphorav2)";
-    until_held(&stage, "m1", "MemberPending", &[profile]).await;
+    until_held(&environment, "m1", "MemberPending", &[profile]).await;
     // With another provider the operation would count as lost by now.
-    let held = stage.cloud.control().last_call();
+    let held = environment.cloud.control().last_call();
     until("three more reads", async || {
-        let calls = stage.cloud.control().calls_since(held).into_iter();
+        let calls = environment.cloud.control().calls_since(held).into_iter();
         let trees = calls.filter(|call| call.label == "loadbalancer_status_tree");
         (trees.count() >= 3).then_some(())
     })
     .await;
-    stage.command(json!({"release": "-m1"}));
-    stage.until_provisioned("OpenStackMachine", "m1").await;
+    environment.command(json!({"release": "-m1"}));
+    environment
+        .until_provisioned("OpenStackMachine", "m1")
+        .await;
     let methods = |since| -> Vec<String> {
-        let writes = member_writes(&stage, since);
+        let writes = member_writes(&environment, since);
         writes.into_iter().map(|call| call.method).collect()
     };
     assert!(!methods(before).contains(&"DELETE".to_owned()));
     let names_the_provider =
         |object: &Value| object.to_string().contains("provider profile amphorav2");
-    stage
+    environment
         .until_object("OpenStackMachine", "m1", names_the_provider)
         .await;
 
     // No worker resumes it.
-    let before = stage.cloud.control().last_call();
-    stage.command(json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
-    create(&stage, "m2").await;
+    let before = environment.cloud.control().last_call();
+    environment.command(json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
+    create(&environment, "m2").await;
     let deleted = until("the orphaned member is deleted", async || {
-        let mut writes = member_writes(&stage, before).into_iter();
+        let mut writes = member_writes(&environment, before).into_iter();
         writes.find(|call| call.method == "DELETE")
     })
     .await;
     // The write before it may be the one that enables the second member.
-    let mut writes = member_writes(&stage, before).into_iter();
+    let mut writes = member_writes(&environment, before).into_iter();
     let created = writes.find(|call| call.method == "POST").unwrap();
     assert!(deleted.at - created.at >= ALERT.as_secs_f64());
-    stage.command(json!({"release": "-m2"}));
-    stage.until_provisioned("OpenStackMachine", "m2").await;
-    stage.cluster_api.delete("Cluster", "c1").await;
-    stage.until_gone("Cluster", "c1").await;
+    environment.command(json!({"release": "-m2"}));
+    environment
+        .until_provisioned("OpenStackMachine", "m2")
+        .await;
+    environment.cluster_api.delete("Cluster", "c1").await;
+    environment.until_gone("Cluster", "c1").await;
 }
 
 /// The settings, and the seconds from the death of the worker until the operation is resumed. `make deep` takes the shipped
@@ -94,22 +98,25 @@ fn resumed() -> (Settings, u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_that_another_worker_resumes_is_not_repeated() {
     let (settings, after) = resumed();
-    let stage = Environment::in_namespace("resumed")
+    let environment = Environment::in_namespace("resumed")
         .gate(settings)
         .shipped_client()
         .start()
         .await;
-    cluster(&stage, "10.6.0.0/24", "amphorav2").await;
-    join(&stage, &["m0"]).await;
-    let before = stage.cloud.control().last_call();
-    stage.command(json!({"operation": {
+    cluster(&environment, "10.6.0.0/24", "amphorav2").await;
+    join(&environment, &["m0"]).await;
+    let before = environment.cloud.control().last_call();
+    environment.command(json!({"operation": {
         "operation": "member-create", "name": "-m1", "anomaly": "resumed-later", "gap": after, "count": 1,
     }}));
-    create(&stage, "m1").await;
+    create(&environment, "m1").await;
     until("only the member is PENDING", async || {
-        let found = member(&stage, "m1").await?;
+        let found = member(&environment, "m1").await?;
         assert_eq!(found.provisioning_status, ProvisioningStatus::PendingCreate);
-        let (_, balancers) = stage.cloud.control().load_balancers(&balancer_name(&stage));
+        let (_, balancers) = environment
+            .cloud
+            .control()
+            .load_balancers(&balancer_name(&environment));
         let (balancer, _) = balancers.first()?;
         let pools = balancer.pools.iter().map(|pool| &pool.head);
         let mut heads = pools.chain([&balancer.head]);
@@ -119,7 +126,7 @@ async fn an_operation_that_another_worker_resumes_is_not_repeated() {
     .await;
     let begun = Instant::now();
     let patience = Duration::from_secs(after) + PATIENCE;
-    let admitted = stage
+    let admitted = environment
         .cluster_api
         .wait_for("OpenStackMachine", "m1", patience, is_provisioned)
         .await;
@@ -127,8 +134,8 @@ async fn an_operation_that_another_worker_resumes_is_not_repeated() {
     assert!(admitted.is_ok(), "{admitted:?}");
     assert!(took.as_secs() + 2 >= after, "was resumed after {took:?}");
     println!("resumed after {after} s, and admitted after {took:.0?}");
-    until_enabled(&stage, "m1").await;
-    let writes = member_writes(&stage, before).into_iter();
+    until_enabled(&environment, "m1").await;
+    let writes = member_writes(&environment, before).into_iter();
     let writes: Vec<String> = writes.map(|call| call.method).collect();
     // The second write enables the member.
     assert_eq!(writes, ["POST", "PUT"]);

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use capo_openstack::load_balancer::MemberUpdate;
 
-use super::scene::{JOINING, cluster, first_up, join, member, member_writes, until_held, update};
+use super::control_plane::{
+    JOINING, cluster, first_up, join, member, member_writes, until_held, update,
+};
 use test_support::env::Environment;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_is_up() {
-    let (stage, _authority, _m0) = first_up("joining", "127.92.0.0/24").await;
+    let (environment, _authority, _m0) = first_up("joining", "127.92.0.0/24").await;
     let created = |since: u64| -> Vec<fake_cloud::Call> {
-        let writes = member_writes(&stage, since);
+        let writes = member_writes(&environment, since);
         writes
             .into_iter()
             .filter(|call| call.method == "POST")
@@ -24,8 +26,8 @@ async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_is_up
     assert_ne!(body["member"]["admin_state_up"], false);
     // The next member is created disabled, and is enabled when KubeadmControlPlane finds its API server healthy. `join` returns
     // only then.
-    let before = stage.cloud.control().last_call();
-    join(&stage, &["m1"]).await;
+    let before = environment.cloud.control().last_call();
+    join(&environment, &["m1"]).await;
     let writes = created(before);
     assert_eq!(writes.len(), 1, "{writes:#?}");
     let body = writes[0].body.as_ref().unwrap();
@@ -41,17 +43,23 @@ async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_is_up
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_an_operator_took_down_stays_down_and_does_not_count() {
-    let stage = Environment::in_namespace("admin-down").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0", "m1"]).await;
+    let environment = Environment::in_namespace("admin-down").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0", "m1"]).await;
     let down = MemberUpdate {
         admin_state_up: Some(false),
         ..MemberUpdate::default()
     };
-    update(&stage, "m1", down).await;
-    stage.cluster_api.delete("Machine", "m0").await;
-    until_held(&stage, "m0", "NoOtherMemberServing", &["m1: its member is"]).await;
+    update(&environment, "m1", down).await;
+    environment.cluster_api.delete("Machine", "m0").await;
+    until_held(
+        &environment,
+        "m0",
+        "NoOtherMemberServing",
+        &["m1: its member is"],
+    )
+    .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
-    assert!(!stage.get("Machine", "m0").await["metadata"].is_null());
+    assert!(!member(&environment, "m1").await.unwrap().admin_state_up);
+    assert!(!environment.get("Machine", "m0").await["metadata"].is_null());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::scene::{cluster, join};
+use super::control_plane::{cluster, join};
 use test_support::env::{Environment, cluster_api::condition};
 
 /// The status of a call that the fault answers.
@@ -11,30 +11,30 @@ const FAILED: u16 = 500;
 /// A new process knows neither the load balancer nor anything else of the cluster, and a part of the network can't be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_restart_a_release_does_not_wait_for_network_router_or_security_groups() {
-    let mut stage = Environment::in_namespace("lookup-first").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0", "m1", "m2", "m3"]).await;
+    let mut environment = Environment::in_namespace("lookup-first").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0", "m1", "m2", "m3"]).await;
     for (machine, part, kind) in [
         ("m0", "/networks", "NetworkReady"),
         ("m1", "/routers", "RouterReady"),
         ("m2", "/security-groups", "SecurityGroupsReady"),
     ] {
-        stage.stop().await;
+        environment.stop().await;
         let path = format!("*{part}*");
         let fault = json!({"match": {"service": "network", "path": path}, "status": FAILED});
-        stage.command(json!({"fault": fault}));
-        let before = stage.cloud.control().last_call();
-        stage.cluster_api.delete("Machine", machine).await;
-        stage.start().await;
-        stage.until_gone("Machine", machine).await;
-        stage
+        environment.command(json!({"fault": fault}));
+        let before = environment.cloud.control().last_call();
+        environment.cluster_api.delete("Machine", machine).await;
+        environment.start().await;
+        environment.until_gone("Machine", machine).await;
+        environment
             .until_object("OpenStackCluster", "c1", |cluster| {
                 condition(cluster, kind)
                     .is_some_and(|(is, _, message)| is != "True" && message.contains("HTTP 500"))
             })
             .await;
 
-        let calls = stage.cloud.control().calls_since(before);
+        let calls = environment.cloud.control().calls_since(before);
         // The last call may not have been answered yet.
         let of_part: Vec<_> = calls
             .iter()
@@ -53,9 +53,9 @@ async fn after_a_restart_a_release_does_not_wait_for_network_router_or_security_
             "{machine}: the load balancer was not looked up before: {calls:#?}"
         );
 
-        stage.command(json!({"clear": "faults"}));
-        stage.one_more_pass("c1").await;
-        stage
+        environment.command(json!({"clear": "faults"}));
+        environment.one_more_pass("c1").await;
+        environment
             .until_object("OpenStackCluster", "c1", |cluster| {
                 condition(cluster, kind).is_some_and(|(is, ..)| is == "True")
             })

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::scene::{
+use super::control_plane::{
     OVERRIDE, annotate, cluster, create, gate, is_hooked, is_provisioned, join, until_held,
     until_warned,
 };
@@ -15,12 +15,12 @@ fn bypass(left: SignedDuration) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
-    let stage = Environment::in_namespace("word-hold").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0", "m1"]).await;
+    let environment = Environment::in_namespace("word-hold").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0", "m1"]).await;
     let hold = json!({OVERRIDE: "hold reason=change freeze"});
-    annotate(&stage, "OpenStackCluster", "c1", hold).await;
-    stage
+    annotate(&environment, "OpenStackCluster", "c1", hold).await;
+    environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             condition(cluster, "APIServerLoadBalancerReady").is_some_and(|(_, _, message)| {
                 message.contains("held by the operator: change freeze")
@@ -28,42 +28,54 @@ async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
         })
         .await;
     // During the hold, no machine is admitted and none is released.
-    create(&stage, "m2").await;
-    until_held(&stage, "m2", "OperatorHold", &["change freeze"]).await;
-    stage.cluster_api.delete("Machine", "m0").await;
-    until_held(&stage, "m0", "OperatorHold", &["change freeze"]).await;
-    assert!(!is_provisioned(&stage.get("OpenStackMachine", "m2").await));
+    create(&environment, "m2").await;
+    until_held(&environment, "m2", "OperatorHold", &["change freeze"]).await;
+    environment.cluster_api.delete("Machine", "m0").await;
+    until_held(&environment, "m0", "OperatorHold", &["change freeze"]).await;
+    assert!(!is_provisioned(
+        &environment.get("OpenStackMachine", "m2").await
+    ));
     // A bypass of one machine has precedence over a hold of the whole cluster.
     annotate(
-        &stage,
+        &environment,
         "OpenStackMachine",
         "m2",
         bypass(SignedDuration::from_hours(1)),
     )
     .await;
-    stage.until_provisioned("OpenStackMachine", "m2").await;
-    annotate(&stage, "OpenStackCluster", "c1", json!({OVERRIDE: null})).await;
-    stage.until_gone("Machine", "m0").await;
+    environment
+        .until_provisioned("OpenStackMachine", "m2")
+        .await;
+    annotate(
+        &environment,
+        "OpenStackCluster",
+        "c1",
+        json!({OVERRIDE: null}),
+    )
+    .await;
+    environment.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
-    let stage = Environment::in_namespace("word-bypass").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
-    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
-    create(&stage, "m1").await;
-    until_held(&stage, "m1", "MemberPending", &[]).await;
+    let environment = Environment::in_namespace("word-bypass").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0"]).await;
+    environment.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    create(&environment, "m1").await;
+    until_held(&environment, "m1", "MemberPending", &[]).await;
     annotate(
-        &stage,
+        &environment,
         "OpenStackMachine",
         "m1",
         bypass(SignedDuration::from_hours(1)),
     )
     .await;
-    stage.until_provisioned("OpenStackMachine", "m1").await;
-    stage.command(json!({"release": ""}));
-    stage
+    environment
+        .until_provisioned("OpenStackMachine", "m1")
+        .await;
+    environment.command(json!({"release": ""}));
+    environment
         .until_object("OpenStackMachine", "m1", |machine| {
             let (status, reason, message) = gate(machine);
             (status, reason) == ("True", "OperatorBypass") && message.contains("ticket 12")
@@ -71,30 +83,36 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
         .await;
     // A bypass that has ended opens no gate, and the condition says so.
     annotate(
-        &stage,
+        &environment,
         "OpenStackMachine",
         "m1",
         bypass(SignedDuration::from_secs(5)),
     )
     .await;
-    stage
+    environment
         .until_object("OpenStackMachine", "m1", |machine| {
             gate(machine).1 == "MembersActive"
         })
         .await;
-    stage.cluster_api.delete("Machine", "m0").await;
-    stage.until_gone("Machine", "m0").await;
-    stage.cluster_api.delete("Machine", "m1").await;
+    environment.cluster_api.delete("Machine", "m0").await;
+    environment.until_gone("Machine", "m0").await;
+    environment.cluster_api.delete("Machine", "m1").await;
     until_held(
-        &stage,
+        &environment,
         "m1",
         "NoOtherMemberServing",
         &["It is the only member"],
     )
     .await;
-    annotate(&stage, "OpenStackMachine", "m1", json!({"test/pass": "1"})).await;
+    annotate(
+        &environment,
+        "OpenStackMachine",
+        "m1",
+        json!({"test/pass": "1"}),
+    )
+    .await;
     until_held(
-        &stage,
+        &environment,
         "m1",
         "NoOtherMemberServing",
         &["annotation is refused", "in the past"],
@@ -104,14 +122,14 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invalid_override_opens_nothing_and_a_condition_and_an_event_report_it() {
-    let stage = Environment::in_namespace("word-refused")
+    let environment = Environment::in_namespace("word-refused")
         .without_admission()
         .start()
         .await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
-    stage.cluster_api.delete("Machine", "m0").await;
-    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0"]).await;
+    environment.cluster_api.delete("Machine", "m0").await;
+    until_held(&environment, "m0", "NoOtherMemberServing", &[]).await;
     for (text, found) in [
         (
             "bypass until=tomorrow reason=x",
@@ -125,40 +143,42 @@ async fn an_invalid_override_opens_nothing_and_a_condition_and_an_event_report_i
         ("open sesame", "\"open\" is not known"),
     ] {
         for (kind, name) in [("OpenStackMachine", "m0"), ("OpenStackCluster", "c1")] {
-            annotate(&stage, kind, name, json!({OVERRIDE: text})).await;
+            annotate(&environment, kind, name, json!({OVERRIDE: text})).await;
             until_held(
-                &stage,
+                &environment,
                 "m0",
                 "NoOtherMemberServing",
                 &["annotation is refused", found],
             )
             .await;
-            until_warned(&stage, kind, name, &["InvalidSpec", OVERRIDE, found]).await;
-            annotate(&stage, kind, name, json!({OVERRIDE: null})).await;
+            until_warned(&environment, kind, name, &["InvalidSpec", OVERRIDE, found]).await;
+            annotate(&environment, kind, name, json!({OVERRIDE: null})).await;
         }
     }
-    assert!(stage.get("OpenStackMachine", "m0").await["metadata"]["deletionTimestamp"].is_null());
+    assert!(
+        environment.get("OpenStackMachine", "m0").await["metadata"]["deletionTimestamp"].is_null()
+    );
 }
 
 /// A process that has just started knows nothing of the load balancer, and can't look it up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bypass_of_one_machine_works_while_the_load_balancer_can_not_be_looked_up() {
-    let mut stage = Environment::in_namespace("word-outage").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
-    stage.stop().await;
-    stage.command(json!({"fault": {"match": {"service": "load-balancer"}, "status": 503}}));
-    stage.start().await;
-    stage.cluster_api.delete("Machine", "m0").await;
-    stage.one_more_pass("c1").await;
-    let held = stage.get("Machine", "m0").await;
+    let mut environment = Environment::in_namespace("word-outage").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0"]).await;
+    environment.stop().await;
+    environment.command(json!({"fault": {"match": {"service": "load-balancer"}, "status": 503}}));
+    environment.start().await;
+    environment.cluster_api.delete("Machine", "m0").await;
+    environment.one_more_pass("c1").await;
+    let held = environment.get("Machine", "m0").await;
     assert!(is_hooked(&held), "{held:#}");
     annotate(
-        &stage,
+        &environment,
         "OpenStackMachine",
         "m0",
         bypass(SignedDuration::from_hours(1)),
     )
     .await;
-    stage.until_gone("Machine", "m0").await;
+    environment.until_gone("Machine", "m0").await;
 }

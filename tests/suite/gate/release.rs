@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
 
-use super::scene::{
+use super::control_plane::{
     CONTROL_PLANE_HOOK, OVERRIDE, annotate, cluster, has, is_hooked, join, member, member_writes,
     operating, until_held,
 };
@@ -26,8 +26,8 @@ async fn with_grace(namespace: &str, grace: Duration) -> Environment {
 }
 
 /// The id of a machine's member.
-async fn id_of(stage: &Environment, machine: &str) -> String {
-    member(stage, machine).await.unwrap().id.into()
+async fn id_of(environment: &Environment, machine: &str) -> String {
+    member(environment, machine).await.unwrap().id.into()
 }
 
 fn is_drain(call: &fake_cloud::Call) -> bool {
@@ -38,15 +38,15 @@ fn is_drain(call: &fake_cloud::Call) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_server_die() {
-    let stage = with_grace("release-order", GRACE).await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0", "m1"]).await;
-    let leaving = id_of(&stage, "m0").await;
-    let before = stage.cloud.control().last_call();
-    stage.cluster_api.delete("Machine", "m0").await;
+    let environment = with_grace("release-order", GRACE).await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0", "m1"]).await;
+    let leaving = id_of(&environment, "m0").await;
+    let before = environment.cloud.control().last_call();
+    environment.cluster_api.delete("Machine", "m0").await;
     // The API server ends when KubeadmControlPlane removes its own hook.
     until_ok("m0 is released", async || {
-        let machine = stage.get("Machine", "m0").await;
+        let machine = environment.get("Machine", "m0").await;
         if has(&machine, CONTROL_PLANE_HOOK) {
             Err(machine)
         } else {
@@ -54,8 +54,11 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
         }
     })
     .await;
-    assert!(member(&stage, "m0").await.is_none(), "still in the pool");
-    let writes = member_writes(&stage, before);
+    assert!(
+        member(&environment, "m0").await.is_none(),
+        "still in the pool"
+    );
+    let writes = member_writes(&environment, before);
     let of_m0: Vec<_> = writes
         .iter()
         .filter(|call| call.path.contains(&leaving))
@@ -64,42 +67,42 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
     assert_eq!(methods, ["PUT", "DELETE"], "{writes:#?}");
     assert!(is_drain(of_m0[0]));
     assert!(of_m0[1].at - of_m0[0].at >= GRACE.as_secs_f64());
-    stage.until_gone("Machine", "m0").await;
-    assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
+    environment.until_gone("Machine", "m0").await;
+    assert_eq!(environment.leftovers("m0"), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_weights_are_ignored_a_member_is_disabled_before_it_goes() {
-    let stage = Environment::in_namespace("release-ovn").start().await;
-    cluster(&stage, "10.6.0.0/24", "ovn").await;
-    join(&stage, &["m0", "m1"]).await;
-    let before = stage.cloud.control().last_call();
-    stage.cluster_api.delete("Machine", "m0").await;
-    stage.until_gone("Machine", "m0").await;
-    let writes = member_writes(&stage, before);
+    let environment = Environment::in_namespace("release-ovn").start().await;
+    cluster(&environment, "10.6.0.0/24", "ovn").await;
+    join(&environment, &["m0", "m1"]).await;
+    let before = environment.cloud.control().last_call();
+    environment.cluster_api.delete("Machine", "m0").await;
+    environment.until_gone("Machine", "m0").await;
+    let writes = member_writes(&environment, before);
     let methods: Vec<&str> = writes.iter().map(|call| call.method.as_str()).collect();
     assert_eq!(methods, ["PUT", "DELETE"], "{writes:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() {
-    let stage = with_grace("release-restore", Duration::from_mins(10)).await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0", "m1"]).await;
-    stage.cluster_api.delete("Machine", "m0").await;
+    let environment = with_grace("release-restore", Duration::from_mins(10)).await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0", "m1"]).await;
+    environment.cluster_api.delete("Machine", "m0").await;
     until_held(
-        &stage,
+        &environment,
         "m0",
         "MemberDraining",
         &["being drained", "bypass until="],
     )
     .await;
     let weighs =
-        async |weight| (member(&stage, "m0").await.unwrap().weight == weight).then_some(());
+        async |weight| (member(&environment, "m0").await.unwrap().weight == weight).then_some(());
     until("m0 is drained", async || weighs(0).await).await;
-    operating(&stage, "m1", "ERROR").await;
+    operating(&environment, "m1", "ERROR").await;
     let held = until_held(
-        &stage,
+        &environment,
         "m0",
         "NoOtherMemberServing",
         &[
@@ -110,32 +113,38 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
     .await;
     assert!(held["metadata"]["deletionTimestamp"].is_null());
     until("m0 is restored", async || weighs(1).await).await;
-    let machine = stage.get("Machine", "m0").await;
+    let machine = environment.get("Machine", "m0").await;
     assert!(is_hooked(&machine) && has(&machine, CONTROL_PLANE_HOOK));
     // The hold begins again, and the bypass that its message names ends it.
     let end = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let bypass = format!("bypass until={end} reason=known");
-    annotate(&stage, "OpenStackMachine", "m0", json!({OVERRIDE: bypass})).await;
-    stage.until_gone("Machine", "m0").await;
+    annotate(
+        &environment,
+        "OpenStackMachine",
+        "m0",
+        json!({OVERRIDE: bypass}),
+    )
+    .await;
+    environment.until_gone("Machine", "m0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
-    let stage = Environment::in_namespace("release-three").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0", "m1", "m2"]).await;
+    let environment = Environment::in_namespace("release-three").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0", "m1", "m2"]).await;
     let mut ids = Vec::new();
     for name in ["m0", "m1", "m2"] {
-        ids.push(id_of(&stage, name).await);
+        ids.push(id_of(&environment, name).await);
     }
-    let before = stage.cloud.control().last_call();
+    let before = environment.cloud.control().last_call();
     for name in ["m0", "m1", "m2"] {
-        stage.cluster_api.delete("Machine", name).await;
+        environment.cluster_api.delete("Machine", name).await;
     }
     let mut left = BTreeSet::from(["m0", "m1", "m2"]);
     until_ok("two are gone", async || {
         for name in left.clone() {
-            if stage.get("Machine", name).await.is_null() {
+            if environment.get("Machine", name).await.is_null() {
                 left.remove(name);
             }
         }
@@ -148,15 +157,15 @@ async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
     .await;
     let last = left.into_iter().next().unwrap();
     until_held(
-        &stage,
+        &environment,
         last,
         "NoOtherMemberServing",
         &["It is the only member"],
     )
     .await;
-    assert!(member(&stage, last).await.is_some());
+    assert!(member(&environment, last).await.is_some());
     // All writes for one machine come before the first write for the next machine.
-    let writes = member_writes(&stage, before);
+    let writes = member_writes(&environment, before);
     let mut order: Vec<usize> = writes
         .iter()
         .filter_map(|call| ids.iter().position(|id| call.path.contains(id.as_str())))
@@ -168,21 +177,21 @@ async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_control_plane_that_was_deleted_holds_its_machines_no_longer() {
-    let stage = Environment::in_namespace("no-control-plane").start().await;
-    cluster(&stage, "10.6.0.0/24", "amphora").await;
-    join(&stage, &["m0"]).await;
-    stage.cluster_api.delete("Machine", "m0").await;
-    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
+    let environment = Environment::in_namespace("no-control-plane").start().await;
+    cluster(&environment, "10.6.0.0/24", "amphora").await;
+    join(&environment, &["m0"]).await;
+    environment.cluster_api.delete("Machine", "m0").await;
+    until_held(&environment, "m0", "NoOtherMemberServing", &[]).await;
     let kind = "KubeadmControlPlane";
-    stage.cluster_api.delete(kind, "c1").await;
-    stage.until_gone(kind, "c1").await;
+    environment.cluster_api.delete(kind, "c1").await;
+    environment.until_gone(kind, "c1").await;
     // The next pass over the cluster reads the load balancer again. Without this change it would be due only in minutes.
     annotate(
-        &stage,
+        &environment,
         "OpenStackCluster",
         "c1",
         json!({"example.com/touched": "now"}),
     )
     .await;
-    stage.until_gone("Machine", "m0").await;
+    environment.until_gone("Machine", "m0").await;
 }

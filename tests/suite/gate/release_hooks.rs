@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::json;
 
-use super::scene::{
+use super::control_plane::{
     PRE_TERMINATE, first_up, has, is_hooked, join_unhealthy, member, until_enabled, until_held,
 };
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// The kubeconfig of a user with exactly the shipped role for this command.
-async fn releaser(stage: &Environment) -> std::path::PathBuf {
-    let name = format!("releaser-of-{}", stage.namespace);
+async fn releaser(environment: &Environment) -> std::path::PathBuf {
+    let name = format!("releaser-of-{}", environment.namespace);
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": name, "namespace": "capo-system"}});
     let binding = json!({
@@ -27,8 +27,10 @@ async fn releaser(stage: &Environment) -> std::path::PathBuf {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "capo-release-hooks-role"},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "capo-system"}],
     });
-    apply(&stage.admin, &[account, binding]).await.unwrap();
-    stage
+    apply(&environment.admin, &[account, binding])
+        .await
+        .unwrap();
+    environment
         .kubernetes
         .kubeconfig_of_service_account("capo-system", &name)
         .await
@@ -53,17 +55,17 @@ fn text(bytes: &[u8]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_go_and_joining_members_come_in_without_a_manager() {
-    let (mut stage, _, _m0) = first_up("release-hooks", "127.95.0.0/24").await;
-    join_unhealthy(&stage, "m1").await;
-    stage.cluster_api.delete("Machine", "m0").await;
-    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
-    stage.stop().await;
-    let kubeconfig = releaser(&stage).await;
+    let (mut environment, _, _m0) = first_up("release-hooks", "127.95.0.0/24").await;
+    join_unhealthy(&environment, "m1").await;
+    environment.cluster_api.delete("Machine", "m0").await;
+    until_held(&environment, "m0", "NoOtherMemberServing", &[]).await;
+    environment.stop().await;
+    let kubeconfig = releaser(&environment).await;
 
     // Without credentials the hooks are removed nevertheless, and the command reports what it could not do.
-    let broken = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": stage.namespace},
+    let broken = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": environment.namespace},
         "stringData": {"clouds.yaml": "clouds: {}"}});
-    apply(&stage.admin, &[broken]).await.unwrap();
+    apply(&environment.admin, &[broken]).await.unwrap();
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
     let (out, complaints) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{out}{complaints}");
@@ -81,18 +83,22 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
         complaints.contains("OpenStackCluster release-hooks/c1"),
         "{complaints}"
     );
-    assert!(!is_hooked(&stage.get("Machine", "m1").await));
+    assert!(!is_hooked(&environment.get("Machine", "m1").await));
     // The deletion of a Machine continues: the scripted control plane removes its own hook now.
-    stage
+    environment
         .until_object("Machine", "m0", |machine| {
-            !has(machine, PRE_TERMINATE) && !has(machine, super::scene::CONTROL_PLANE_HOOK)
+            !has(machine, PRE_TERMINATE) && !has(machine, super::control_plane::CONTROL_PLANE_HOOK)
         })
         .await;
-    assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
+    assert!(!member(&environment, "m1").await.unwrap().admin_state_up);
 
     // With credentials the command does the rest, and a second run finds nothing more to do.
-    let mended = credentials(&stage.namespace, "cloud-config", &stage.cloud.clouds_yaml());
-    apply(&stage.admin, &[mended]).await.unwrap();
+    let mended = credentials(
+        &environment.namespace,
+        "cloud-config",
+        &environment.cloud.clouds_yaml(),
+    );
+    apply(&environment.admin, &[mended]).await.unwrap();
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
     let (out, complaints) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{out}{complaints}");
@@ -105,20 +111,20 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
             && complaints.contains("has no holder"),
         "{complaints}"
     );
-    until_enabled(&stage, "m1").await;
+    until_enabled(&environment, "m1").await;
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
     assert!(text(&output.stdout).contains("Machines released: 0, members enabled: 0, failures: 0"));
 
     // The next manager continues from this state: m1 gets a hook again, and m0 is deleted.
-    stage.start().await;
-    stage.until_gone("Machine", "m0").await;
-    stage.until_object("Machine", "m1", is_hooked).await;
+    environment.start().await;
+    environment.until_gone("Machine", "m0").await;
+    environment.until_object("Machine", "m1", is_hooked).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_refuses_to_work_beside_a_manager_that_would_put_the_hooks_back() {
-    let stage = Environment::in_namespace("release-beside").start().await;
-    let kubeconfig = releaser(&stage).await;
+    let environment = Environment::in_namespace("release-beside").start().await;
+    let kubeconfig = releaser(&environment).await;
     let lease = |mode: Option<&str>| {
         let annotations = mode.map(|mode| {
             json!({"infrastructure.cluster.x-k8s.io/load-balancer-gate-mode": format!("{mode} manager-1")})
@@ -140,14 +146,14 @@ async fn it_refuses_to_work_beside_a_manager_that_would_put_the_hooks_back() {
         (Some("off"), false, "--load-balancer-gate=off"),
         (None, false, "does not record a gate mode"),
     ] {
-        let leases: Api<Lease> = Api::namespaced(stage.admin.clone(), "release-beside");
+        let leases: Api<Lease> = Api::namespaced(environment.admin.clone(), "release-beside");
         let _ = leases
             .delete(
                 "controller-leader-election-capo",
                 &kube::api::DeleteParams::default(),
             )
             .await;
-        apply(&stage.admin, &[lease(mode)]).await.unwrap();
+        apply(&environment.admin, &[lease(mode)]).await.unwrap();
         let output = run(&kubeconfig, &arguments).await;
         let complaints = text(&output.stderr);
         assert_eq!(output.status.success(), !refused, "{mode:?}: {complaints}");

@@ -16,8 +16,8 @@ use test_support::{
 use super::{machine_spec, stand_alone::server};
 
 /// Calls since number `since`, without sign-ins and discovery.
-fn calls(stage: &Environment, since: u64) -> Vec<Call> {
-    let mut calls = stage.cloud.control().calls_since(since);
+fn calls(environment: &Environment, since: u64) -> Vec<Call> {
+    let mut calls = environment.cloud.control().calls_since(since);
     calls.retain(|call| {
         !["token_create", "version", "network_extension_list"].contains(&call.label.as_str())
     });
@@ -30,22 +30,24 @@ fn labels(calls: &[Call]) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_control_plane_machine_costs_twelve_calls_and_further_ones_eight() {
-    let stage = Environment::in_namespace("few-calls")
+    let environment = Environment::in_namespace("few-calls")
         .gate(capo_gate::Settings::default())
         .start()
         .await;
-    let cluster = stage.cluster("c1", json!({}));
-    let cluster_api = &stage.cluster_api;
+    let cluster = environment.cluster("c1", json!({}));
+    let cluster_api = &environment.cluster_api;
     cluster_api.create_cluster("c1", cluster).await;
-    stage.until_ready("c1").await;
+    environment.until_ready("c1").await;
     for (name, most) in [("m0", 12), ("m1", 8)] {
-        let since = stage.cloud.control().last_call();
+        let since = environment.cloud.control().last_call();
         cluster_api
             .create_machine("c1", name, true, machine_spec())
             .await;
-        stage.until_provisioned("OpenStackMachine", name).await;
+        environment
+            .until_provisioned("OpenStackMachine", name)
+            .await;
         // A member that joins others gets traffic after its machine was admitted, which may be over by now.
-        let calls = calls(&stage, since).into_iter();
+        let calls = calls(&environment, since).into_iter();
         let calls: Vec<Call> = calls
             .take_while(|call| call.label != "loadbalancer_member_update")
             .collect();
@@ -78,28 +80,28 @@ async fn a_hundred_servers_share_their_reads_while_they_are_created_and_when_the
         },
         ..quick_cloud()
     };
-    let mut stage = Environment::in_namespace("hundred")
+    let mut environment = Environment::in_namespace("hundred")
         .cloud(cloud)
         .shipped_client()
         .start()
         .await;
-    let network = stage.network("n").await;
+    let network = environment.network("n").await;
     let names: Vec<String> = (0..HUNDRED).map(|number| format!("s-{number}")).collect();
     let servers: Vec<Value> = names
         .iter()
-        .map(|name| server(&stage, name, &network))
+        .map(|name| server(&environment, name, &network))
         .collect();
-    let since = stage.cloud.control().last_call();
-    apply(&stage.admin, &servers).await.unwrap();
+    let since = environment.cloud.control().last_call();
+    apply(&environment.admin, &servers).await.unwrap();
     for name in &names {
-        stage
+        environment
             .until_object("OpenStackServer", name, |server| {
                 is(server, "Ready", "True")
             })
             .await;
     }
-    let mut all = calls(&stage, since);
-    assert_eq!(stage.cloud.control().duplicates(), []);
+    let mut all = calls(&environment, since);
+    assert_eq!(environment.cloud.control().duplicates(), []);
     let at: Vec<_> = all
         .iter()
         .map(|call| (call.at.round(), call.label.as_str(), call.path.as_str()))
@@ -111,23 +113,23 @@ async fn a_hundred_servers_share_their_reads_while_they_are_created_and_when_the
     assert!(all.len() - of_nova <= 30, "{shown}");
 
     // From now on nothing happens but the passes of the sync period.
-    stage.stop().await;
-    stage.sync_period = Duration::from_secs(4);
-    let passes = stage.server_passes();
-    stage.start().await;
+    environment.stop().await;
+    environment.sync_period = Duration::from_secs(4);
+    let passes = environment.server_passes();
+    environment.start().await;
     let more = async |passes: u64| {
         until("passes over servers", async || {
-            (stage.server_passes() >= passes).then_some(())
+            (environment.server_passes() >= passes).then_some(())
         })
         .await;
     };
     let first = passes + 2 * HUNDRED as u64;
     more(first).await;
-    let since = stage.cloud.control().last_call();
-    let before = stage.server_passes();
+    let since = environment.cloud.control().last_call();
+    let before = environment.server_passes();
     more(before + 4 * HUNDRED as u64).await;
-    let spent = calls(&stage, since);
-    let passes = stage.server_passes() - before;
+    let spent = calls(&environment, since);
+    let passes = environment.server_passes() - before;
     assert!(
         spent.len() as u64 * 20 <= passes,
         "{passes} passes: {:?}",

@@ -42,9 +42,9 @@ fn claim(namespace: &str, name: &str) -> Value {
     })
 }
 
-async fn create(stage: &Environment, object: Value) {
+async fn create(environment: &Environment, object: Value) {
     let kind = object["kind"].as_str().unwrap().to_owned();
-    api(&stage.admin, &stage.namespace, &kind)
+    api(&environment.admin, &environment.namespace, &kind)
         .create(
             &PostParams::default(),
             &serde_json::from_value(object).unwrap(),
@@ -53,18 +53,23 @@ async fn create(stage: &Environment, object: Value) {
         .unwrap();
 }
 
-async fn address_of(stage: &Environment, claim: &str) -> String {
+async fn address_of(environment: &Environment, claim: &str) -> String {
     let answered = |claim: &Value| claim["status"]["addressRef"]["name"].is_string();
-    let found = stage.until_object("IPAddressClaim", claim, answered).await;
+    let found = environment
+        .until_object("IPAddressClaim", claim, answered)
+        .await;
     let address = found["status"]["addressRef"]["name"].as_str().unwrap();
-    let address = stage.get("IPAddress", address).await;
+    let address = environment.get("IPAddress", address).await;
     address["spec"]["address"].as_str().unwrap().to_owned()
 }
 
 /// Addresses of the floating IPs that exist.
-async fn floating_ips(stage: &Environment) -> BTreeSet<String> {
+async fn floating_ips(environment: &Environment) -> BTreeSet<String> {
     let all = FloatingIpFilter::default();
-    let found = stage.openstack().floating_ips(&all, Priority::Gate).await;
+    let found = environment
+        .openstack()
+        .floating_ips(&all, Priority::Gate)
+        .await;
     let found = found.unwrap().into_iter();
     found
         .map(|fip| fip.floating_ip_address.unwrap().to_string())
@@ -72,8 +77,8 @@ async fn floating_ips(stage: &Environment) -> BTreeSet<String> {
 }
 
 /// Allocates a floating IP as the user would.
-async fn bring_along(stage: &Environment, description: &str) -> String {
-    let cloud = stage.openstack();
+async fn bring_along(environment: &Environment, description: &str) -> String {
+    let cloud = environment.openstack();
     let networks = cloud
         .networks(&NetworkFilter::default(), Priority::Gate)
         .await;
@@ -99,16 +104,16 @@ fn list(object: &Value, field: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_the_limit_heals() {
-    let stage = Environment::in_namespace("fip-claims").start().await;
-    let given = bring_along(&stage, "mine").await;
+    let environment = Environment::in_namespace("fip-claims").start().await;
+    let given = bring_along(&environment, "mine").await;
     let spec = json!({"preAllocatedFloatingIPs": [given, "203.0.113.250"], "maxIPs": 4});
-    create(&stage, pool(&stage.namespace, &spec)).await;
+    create(&environment, pool(&environment.namespace, &spec)).await;
     let names = ["a", "b", "c", "d", "e", "f"];
-    let all = names.map(|name| create(&stage, claim(&stage.namespace, name)));
+    let all = names.map(|name| create(&environment, claim(&environment.namespace, name)));
     futures::future::join_all(all).await;
     let expected =
         "spec.maxIPs is 4, and that many floating IPs are assigned; IPAddressClaims that wait: 2";
-    let short = stage
+    let short = environment
         .until_object(POOL, "pool", |pool| {
             // A pass may have come before the last claims.
             let all =
@@ -125,26 +130,26 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
         Value::Null,
         "no record is left"
     );
-    assert_eq!(stage.calls("floating_ip_create"), 1 + 3);
+    assert_eq!(environment.calls("floating_ip_create"), 1 + 3);
 
-    stage
+    environment
         .patch(POOL, "pool", json!({"spec": {"maxIPs": 6}}))
         .await;
     let mut addresses = BTreeSet::new();
     for name in names {
-        addresses.insert(address_of(&stage, name).await);
+        addresses.insert(address_of(&environment, name).await);
     }
     assert_eq!(addresses.len(), 6);
     assert!(addresses.contains(&given));
-    assert_eq!(addresses, floating_ips(&stage).await);
-    let settled = stage
+    assert_eq!(addresses, floating_ips(&environment).await);
+    let settled = environment
         .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, "Ready").0 == "True"
         })
         .await;
     let claimed: BTreeSet<String> = list(&settled, "claimedIPs").into_iter().collect();
     assert_eq!(claimed, addresses);
-    let address = stage.get("IPAddress", "a").await;
+    let address = environment.get("IPAddress", "a").await;
     assert_eq!(
         address["metadata"]["finalizers"],
         json!([ADDRESS_FINALIZER])
@@ -159,31 +164,34 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
     );
 
     // The pool waits for its addresses, and what was brought along outlives it.
-    let _garbage = garbage::collect(&stage.admin, &stage.namespace);
-    stage.cluster_api.delete(POOL, "pool").await;
-    stage
+    let _garbage = garbage::collect(&environment.admin, &environment.namespace);
+    environment.cluster_api.delete(POOL, "pool").await;
+    environment
         .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, READY) == ("False", "Deleting")
         })
         .await;
     for name in names {
-        stage.cluster_api.delete("IPAddressClaim", name).await;
+        environment.cluster_api.delete("IPAddressClaim", name).await;
     }
-    stage.until_gone(POOL, "pool").await;
-    assert_eq!(floating_ips(&stage).await, [given].into());
+    environment.until_gone(POOL, "pool").await;
+    assert_eq!(floating_ips(&environment).await, [given].into());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retained_addresses_are_given_again_and_go_with_the_pool() {
-    let stage = Environment::in_namespace("fip-retain").start().await;
-    let garbage = garbage::collect(&stage.admin, &stage.namespace);
+    let environment = Environment::in_namespace("fip-retain").start().await;
+    let garbage = garbage::collect(&environment.admin, &environment.namespace);
     let spec =
         json!({"reclaimPolicy": "Retain", "floatingIPNetwork": {"filter": {"name": "public"}}});
-    create(&stage, pool(&stage.namespace, &spec)).await;
-    create(&stage, claim(&stage.namespace, "first")).await;
-    let first = address_of(&stage, "first").await;
-    stage.cluster_api.delete("IPAddressClaim", "first").await;
-    let freed = stage
+    create(&environment, pool(&environment.namespace, &spec)).await;
+    create(&environment, claim(&environment.namespace, "first")).await;
+    let first = address_of(&environment, "first").await;
+    environment
+        .cluster_api
+        .delete("IPAddressClaim", "first")
+        .await;
+    let freed = environment
         .until_object(POOL, "pool", |pool| {
             list(pool, "availableIPs") == [first.clone()]
         })
@@ -191,9 +199,9 @@ async fn retained_addresses_are_given_again_and_go_with_the_pool() {
     assert_eq!(list(&freed, "claimedIPs"), Vec::<String>::new());
     assert_eq!(freed["status"]["floatingIPNetwork"]["name"], "public");
     // The whole status is written again after a wipe, and nothing changes in OpenStack.
-    let since = stage.cloud.control().last_call();
-    stage.wipe_status(POOL, "pool").await;
-    let back = stage
+    let since = environment.cloud.control().last_call();
+    environment.wipe_status(POOL, "pool").await;
+    let back = environment
         .until_object(POOL, "pool", |pool| {
             list(pool, "availableIPs") == [first.clone()]
         })
@@ -202,29 +210,32 @@ async fn retained_addresses_are_given_again_and_go_with_the_pool() {
         back["status"]["floatingIPNetwork"],
         freed["status"]["floatingIPNetwork"]
     );
-    assert_eq!(stage.writes_since(since), Vec::<String>::new());
-    create(&stage, claim(&stage.namespace, "second")).await;
-    assert_eq!(address_of(&stage, "second").await, first);
-    stage.cluster_api.delete("IPAddressClaim", "second").await;
-    stage.until_gone("IPAddress", "second").await;
-    stage.cluster_api.delete(POOL, "pool").await;
-    stage.until_gone(POOL, "pool").await;
-    assert_eq!(floating_ips(&stage).await, BTreeSet::new());
+    assert_eq!(environment.writes_since(since), Vec::<String>::new());
+    create(&environment, claim(&environment.namespace, "second")).await;
+    assert_eq!(address_of(&environment, "second").await, first);
+    environment
+        .cluster_api
+        .delete("IPAddressClaim", "second")
+        .await;
+    environment.until_gone("IPAddress", "second").await;
+    environment.cluster_api.delete(POOL, "pool").await;
+    environment.until_gone(POOL, "pool").await;
+    assert_eq!(floating_ips(&environment).await, BTreeSet::new());
     garbage.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
-    let mut stage = Environment::in_namespace("fip-lost").start().await;
-    stage.command(json!({"fault": {"match": {"label": "floating_ip_create"}, "count": 1, "delay": 3.0, "reset": true,
+    let mut environment = Environment::in_namespace("fip-lost").start().await;
+    environment.command(json!({"fault": {"match": {"label": "floating_ip_create"}, "count": 1, "delay": 3.0, "reset": true,
         "apply": true}}));
     let begun = jiff::Timestamp::now();
-    create(&stage, pool(&stage.namespace, &json!({}))).await;
-    create(&stage, claim(&stage.namespace, "a")).await;
-    let address = address_of(&stage, "a").await;
-    assert_eq!(floating_ips(&stage).await, [address.clone()].into());
+    create(&environment, pool(&environment.namespace, &json!({}))).await;
+    create(&environment, claim(&environment.namespace, "a")).await;
+    let address = address_of(&environment, "a").await;
+    assert_eq!(floating_ips(&environment).await, [address.clone()].into());
     // A new process learns of the allocation from the record, and from the description of the floating IP.
-    let recorded = stage.get(POOL, "pool").await;
+    let recorded = environment.get(POOL, "pool").await;
     let annotations = recorded["metadata"]["annotations"].as_object().unwrap();
     let lost: jiff::Timestamp = annotations[RECORD].as_str().unwrap().parse().unwrap();
     // The record counts from the loss of the answer and not from the request, which can wait for its turn.
@@ -233,44 +244,44 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
     let hour = jiff::SignedDuration::from_hours(1);
     let lasting = (jiff::Timestamp::now() + hour).to_string();
     let lasting = json!({"metadata": {"annotations": {RECORD: lasting}}});
-    stage.patch(POOL, "pool", lasting).await;
-    create(&stage, claim(&stage.namespace, "b")).await;
-    stage
+    environment.patch(POOL, "pool", lasting).await;
+    create(&environment, claim(&environment.namespace, "b")).await;
+    environment
         .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, READY) == ("False", "OpenStackUnavailable")
         })
         .await;
-    stage.stop().await;
-    stage.wipe_status(POOL, "pool").await;
-    stage.start().await;
-    stage
+    environment.stop().await;
+    environment.wipe_status(POOL, "pool").await;
+    environment.start().await;
+    environment
         .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, READY) == ("False", "OpenStackUnavailable")
         })
         .await;
-    assert_eq!(stage.calls("floating_ip_create"), 1);
+    assert_eq!(environment.calls("floating_ip_create"), 1);
     // The record has expired.
     let old = json!({"metadata": {"annotations": {RECORD: "2026-01-01T00:00:00Z"}}});
-    stage.patch(POOL, "pool", old).await;
-    assert_ne!(address_of(&stage, "b").await, address);
-    assert_eq!(stage.calls("floating_ip_create"), 2);
+    environment.patch(POOL, "pool", old).await;
+    assert_ne!(address_of(&environment, "b").await, address);
+    assert_eq!(environment.calls("floating_ip_create"), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
-    let mut stage = Environment::in_namespace("fip-takeover").start().await;
-    stage.stop().await;
+    let mut environment = Environment::in_namespace("fip-takeover").start().await;
+    environment.stop().await;
     let made = "Created by cluster-api-provider-openstack OpenStackFloatingIPPool pool";
     let (held, free) = (
-        bring_along(&stage, made).await,
-        bring_along(&stage, made).await,
+        bring_along(&environment, made).await,
+        bring_along(&environment, made).await,
     );
-    let namespace = stage.namespace.clone();
+    let namespace = environment.namespace.clone();
     let mut capos = pool(&namespace, &json!({"reclaimPolicy": "Delete"}));
     capos["metadata"]["finalizers"] = json!([FINALIZER]);
-    create(&stage, capos).await;
-    create(&stage, claim(&namespace, "a")).await;
-    let owner = stage.get("IPAddressClaim", "a").await;
+    create(&environment, capos).await;
+    create(&environment, claim(&namespace, "a")).await;
+    let owner = environment.get("IPAddressClaim", "a").await;
     let address = json!({
         "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
         "metadata": {"name": "a", "namespace": namespace, "finalizers": [ADDRESS_FINALIZER], "ownerReferences": [{
@@ -278,18 +289,18 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
         "spec": {"address": held, "prefix": 32, "claimRef": {"name": "a"},
             "poolRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": POOL, "name": "pool"}},
     });
-    create(&stage, address).await;
-    stage
+    create(&environment, address).await;
+    environment
         .patch_status("IPAddressClaim", "a", json!({"addressRef": {"name": "a"}}))
         .await;
     // CAPO 0.14 writes such a condition, without a reason and without a message.
-    stage
+    environment
         .patch_status(POOL, "pool", json!({"claimedIPs": [held], "availableIPs": [free],
             "conditions": [{"type": READY, "status": "True", "lastTransitionTime": "2026-11-01T00:00:00Z"}]}))
         .await;
-    let since = stage.cloud.control().last_call();
-    stage.start().await;
-    let taken = stage
+    let since = environment.cloud.control().last_call();
+    environment.start().await;
+    let taken = environment
         .until_object(POOL, "pool", |pool| {
             status_and_reason(pool, "Ready").0 == "True"
         })
@@ -298,41 +309,41 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
         (list(&taken, "claimedIPs"), list(&taken, "availableIPs")),
         (vec![held.clone()], vec![free.clone()])
     );
-    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+    assert_eq!(environment.writes_since(since), Vec::<String>::new());
     // An address that CAPO has allocated is released like one of ours.
-    let _garbage = garbage::collect(&stage.admin, &stage.namespace);
-    stage.cluster_api.delete("IPAddressClaim", "a").await;
-    stage.until_gone("IPAddress", "a").await;
-    assert_eq!(floating_ips(&stage).await, [free].into());
-    stage.cluster_api.delete(POOL, "pool").await;
-    stage.until_gone(POOL, "pool").await;
-    assert_eq!(floating_ips(&stage).await, BTreeSet::new());
+    let _garbage = garbage::collect(&environment.admin, &environment.namespace);
+    environment.cluster_api.delete("IPAddressClaim", "a").await;
+    environment.until_gone("IPAddress", "a").await;
+    assert_eq!(floating_ips(&environment).await, [free].into());
+    environment.cluster_api.delete(POOL, "pool").await;
+    environment.until_gone(POOL, "pool").await;
+    assert_eq!(floating_ips(&environment).await, BTreeSet::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
-    let stage = Environment::in_namespace("fip-machine").start().await;
-    let _garbage = garbage::collect(&stage.admin, &stage.namespace);
-    stage
+    let environment = Environment::in_namespace("fip-machine").start().await;
+    let _garbage = garbage::collect(&environment.admin, &environment.namespace);
+    environment
         .cluster_api
         .create_cluster(
             "c1",
-            stage.cluster(
+            environment.cluster(
                 "c1",
                 json!({"apiServer": {"managedLoadBalancer": {"enabled": false}, "enableFloatingIP": false,
                     "fixedIP": "10.6.0.10"}}),
             ),
         ).await;
-    stage.until_ready("c1").await;
+    environment.until_ready("c1").await;
     let mut spec = machine_spec();
     spec["floatingIPPoolRef"] =
         json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": POOL, "name": "pool"});
-    stage
+    environment
         .cluster_api
         .create_machine("c1", "w1", false, spec)
         .await;
     // While the pool does not exist, the condition says so, and no server is created.
-    let waiting = stage
+    let waiting = environment
         .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "FloatingAddressFromPoolReady")
                 == ("False", "WaitingForIPAMProvider")
@@ -342,15 +353,15 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
         status_and_reason(&waiting, "InstanceReady").1,
         "WaitingForIPAMProvider"
     );
-    assert_eq!(stage.calls("server_create"), 0);
-    create(&stage, pool(&stage.namespace, &json!({}))).await;
-    let machine = stage
+    assert_eq!(environment.calls("server_create"), 0);
+    create(&environment, pool(&environment.namespace, &json!({}))).await;
+    let machine = environment
         .until_object("OpenStackMachine", "w1", |machine| {
             machine["status"]["initialization"]["provisioned"] == true
                 && status_and_reason(machine, "Ready").0 == "True"
         })
         .await;
-    let address = address_of(&stage, "w1-floating-ip-address").await;
+    let address = address_of(&environment, "w1-floating-ip-address").await;
     let addresses = machine["status"]["addresses"].as_array().unwrap();
     assert!(
         addresses.contains(&json!({"type": "ExternalIP", "address": address})),
@@ -360,7 +371,9 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
         status_and_reason(&machine, "FloatingAddressFromPoolReady"),
         ("True", "Ready")
     );
-    let claim = stage.get("IPAddressClaim", "w1-floating-ip-address").await;
+    let claim = environment
+        .get("IPAddressClaim", "w1-floating-ip-address")
+        .await;
     assert_eq!(
         claim["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"],
         "c1"
@@ -370,7 +383,7 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
         json!(["openstackmachine.infrastructure.cluster.x-k8s.io/ip-claim"])
     );
     let all = FloatingIpFilter::default();
-    let found = stage
+    let found = environment
         .openstack()
         .floating_ips(&all, Priority::Gate)
         .await
@@ -378,33 +391,34 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
     let fip = found
         .iter()
         .find(|fip| fip.floating_ip_address.unwrap().to_string() == address);
-    let ports = stage.get("OpenStackServer", "w1").await["status"]["resources"]["ports"].clone();
+    let ports =
+        environment.get("OpenStackServer", "w1").await["status"]["resources"]["ports"].clone();
     assert_eq!(
         ports[0]["id"],
         fip.unwrap().port_id.as_ref().unwrap().as_str()
     );
 
-    stage.cluster_api.delete("Machine", "w1").await;
-    stage.until_gone("Machine", "w1").await;
-    stage
+    environment.cluster_api.delete("Machine", "w1").await;
+    environment.until_gone("Machine", "w1").await;
+    environment
         .until_gone("IPAddressClaim", "w1-floating-ip-address")
         .await;
-    stage
+    environment
         .until_gone("IPAddress", "w1-floating-ip-address")
         .await;
-    assert!(!floating_ips(&stage).await.contains(&address));
-    stage.cluster_api.delete(POOL, "pool").await;
-    stage.until_gone(POOL, "pool").await;
+    assert!(!floating_ips(&environment).await.contains(&address));
+    environment.cluster_api.delete(POOL, "pool").await;
+    environment.until_gone(POOL, "pool").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_documented_manifest_works() {
-    let stage = Environment::in_namespace("fip-documented").start().await;
+    let environment = Environment::in_namespace("fip-documented").start().await;
     let mut pool = first_manifest("docs/floating-ips.md").unwrap();
-    pool["metadata"]["namespace"] = json!(stage.namespace);
+    pool["metadata"]["namespace"] = json!(environment.namespace);
     pool["spec"]["identityRef"] = identity();
-    create(&stage, pool).await;
-    stage
+    create(&environment, pool).await;
+    environment
         .until_object(POOL, "workers", |pool| {
             status_and_reason(pool, "Ready").0 == "True"
         })

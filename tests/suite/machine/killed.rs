@@ -26,8 +26,8 @@ fn is_ready(server: &Value) -> bool {
 }
 
 /// A server with everything that takes calls of its own: a trunk, a volume, a managed server group.
-fn whole_server(stage: &Environment, name: &str, network: &str) -> Value {
-    let mut wanted = server(stage, name, network);
+fn whole_server(environment: &Environment, name: &str, network: &str) -> Value {
+    let mut wanted = server(environment, name, network);
     wanted["spec"]["rootVolume"] = json!({"sizeGiB": 1});
     wanted["spec"]["trunk"] = json!(true);
     // Servers whose names begin alike share a group.
@@ -37,9 +37,9 @@ fn whole_server(stage: &Environment, name: &str, network: &str) -> Value {
 }
 
 /// Whether a fault has affected one of the calls since number `since`.
-fn has_struck(stage: &Environment, since: u64) -> bool {
+fn has_struck(environment: &Environment, since: u64) -> bool {
     let was_struck = |call: &Call| call.fault.is_some();
-    let calls = stage.cloud.control().calls_since(since);
+    let calls = environment.cloud.control().calls_since(since);
     calls.iter().any(was_struck)
 }
 
@@ -47,15 +47,17 @@ fn has_struck(stage: &Environment, since: u64) -> bool {
 /// process finishes the work. Returns whether the work had that many calls.
 async fn killed_at(work: Work, index: u32) -> bool {
     let namespace = format!("killed-{work:?}-{index}").to_lowercase();
-    let mut stage = Environment::in_namespace(&namespace).start().await;
-    let network = stage.network("n").await;
-    let wanted = [whole_server(&stage, "s1", &network)];
+    let mut environment = Environment::in_namespace(&namespace).start().await;
+    let network = environment.network("n").await;
+    let wanted = [whole_server(&environment, "s1", &network)];
     if work == Work::Deletion {
-        apply(&stage.admin, &wanted).await.unwrap();
-        stage.until_object("OpenStackServer", "s1", is_ready).await;
+        apply(&environment.admin, &wanted).await.unwrap();
+        environment
+            .until_object("OpenStackServer", "s1", is_ready)
+            .await;
     }
-    let since = stage.cloud.control().last_call();
-    stage.command(
+    let since = environment.cloud.control().last_call();
+    environment.command(
         json!({"fault": {"match": {}, "skip": index, "count": 1, "hang": true, "apply": true}}),
     );
     let is_over: fn(&Value) -> bool = match work {
@@ -63,26 +65,40 @@ async fn killed_at(work: Work, index: u32) -> bool {
         Work::Deletion => Value::is_null,
     };
     match work {
-        Work::Creation => apply(&stage.admin, &wanted).await.unwrap(),
-        Work::Deletion => stage.cluster_api.delete("OpenStackServer", "s1").await,
+        Work::Creation => apply(&environment.admin, &wanted).await.unwrap(),
+        Work::Deletion => {
+            environment
+                .cluster_api
+                .delete("OpenStackServer", "s1")
+                .await
+        }
     }
     let what = format!("call {index} of the {work:?}, or its end");
     let struck = until(&what, async || {
-        let struck = has_struck(&stage, since);
-        let over = struck || is_over(&stage.get("OpenStackServer", "s1").await);
+        let struck = has_struck(&environment, since);
+        let over = struck || is_over(&environment.get("OpenStackServer", "s1").await);
         over.then_some(struck)
     })
     .await;
-    stage.kill().await;
-    stage.command(json!({"clear": "faults"}));
-    stage.start().await;
-    stage.until_object("OpenStackServer", "s1", is_over).await;
-    assert_eq!(stage.cloud.control().duplicates(), [], "{namespace}");
+    environment.kill().await;
+    environment.command(json!({"clear": "faults"}));
+    environment.start().await;
+    environment
+        .until_object("OpenStackServer", "s1", is_over)
+        .await;
+    assert_eq!(environment.cloud.control().duplicates(), [], "{namespace}");
     if work == Work::Creation {
-        stage.cluster_api.delete("OpenStackServer", "s1").await;
-        stage.until_gone("OpenStackServer", "s1").await;
+        environment
+            .cluster_api
+            .delete("OpenStackServer", "s1")
+            .await;
+        environment.until_gone("OpenStackServer", "s1").await;
     }
-    assert_eq!(stage.leftovers("s1"), Vec::<String>::new(), "{namespace}");
+    assert_eq!(
+        environment.leftovers("s1"),
+        Vec::<String>::new(),
+        "{namespace}"
+    );
     struck
 }
 
@@ -129,13 +145,13 @@ async fn whatever_happens_to_its_creations_an_object_has_one_server() {
     let seed: u64 = rand::random();
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    let mut stage = Environment::in_namespace("misfortunes").start().await;
-    let network = stage.network("n").await;
+    let mut environment = Environment::in_namespace("misfortunes").start().await;
+    let network = environment.network("n").await;
     let names: Vec<String> = (10..34).map(|number| format!("r-{number}")).collect();
     if let Some(mut fault) = misfortune(&mut random) {
         fault["match"] = json!({"label": "server_group_create"});
         fault["count"] = json!(1);
-        stage.command(json!({ "fault": fault }));
+        environment.command(json!({ "fault": fault }));
     }
     for name in &names {
         for label in [
@@ -147,60 +163,69 @@ async fn whatever_happens_to_its_creations_an_object_has_one_server() {
             if let Some(mut fault) = misfortune(&mut random) {
                 fault["match"] = json!({"label": label, "body": name});
                 fault["count"] = json!(1);
-                stage.command(json!({ "fault": fault }));
+                environment.command(json!({ "fault": fault }));
             }
         }
     }
     let servers: Vec<Value> = names
         .iter()
-        .map(|name| whole_server(&stage, name, &network))
+        .map(|name| whole_server(&environment, name, &network))
         .collect();
-    apply(&stage.admin, &servers).await.unwrap();
+    apply(&environment.admin, &servers).await.unwrap();
     for _ in 0..3 {
         let moment = random.random_range(500..4_000);
         tokio::time::sleep(std::time::Duration::from_millis(moment)).await;
-        stage.kill().await;
-        stage.start().await;
+        environment.kill().await;
+        environment.start().await;
     }
     for name in &names {
-        stage.until_object("OpenStackServer", name, is_ready).await;
+        environment
+            .until_object("OpenStackServer", name, is_ready)
+            .await;
     }
-    assert_eq!(stage.cloud.control().duplicates(), [], "seed {seed}");
+    assert_eq!(environment.cloud.control().duplicates(), [], "seed {seed}");
     for name in &names {
-        stage.cluster_api.delete("OpenStackServer", name).await;
+        environment
+            .cluster_api
+            .delete("OpenStackServer", name)
+            .await;
     }
     for name in &names {
-        stage.until_gone("OpenStackServer", name).await;
+        environment.until_gone("OpenStackServer", name).await;
     }
-    assert_eq!(stage.leftovers("r-"), Vec::<String>::new(), "seed {seed}");
+    assert_eq!(
+        environment.leftovers("r-"),
+        Vec::<String>::new(),
+        "seed {seed}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_nova_creates_after_the_deletion_began_is_deleted_too() {
-    let mut stage = Environment::in_namespace("late").start().await;
-    let network = stage.network("n").await;
-    stage.command(
+    let mut environment = Environment::in_namespace("late").start().await;
+    let network = environment.network("n").await;
+    environment.command(
         json!({"fault": {"match": {"label": "server_create"}, "count": 1, "delay": 8, "apply": true}}),
     );
-    apply(&stage.admin, &[server(&stage, "s1", &network)])
+    apply(&environment.admin, &[server(&environment, "s1", &network)])
         .await
         .unwrap();
     until("the creation is sent", async || {
-        (stage.calls("server_create") == 1).then_some(())
+        (environment.calls("server_create") == 1).then_some(())
     })
     .await;
-    stage.kill().await;
-    let cluster_api = &stage.cluster_api;
+    environment.kill().await;
+    let cluster_api = &environment.cluster_api;
     cluster_api.delete("OpenStackServer", "s1").await;
-    stage.start().await;
-    stage.until_gone("OpenStackServer", "s1").await;
-    assert_eq!(stage.leftovers("s1"), Vec::<String>::new());
-    assert_eq!(stage.calls("server_delete"), 1);
+    environment.start().await;
+    environment.until_gone("OpenStackServer", "s1").await;
+    assert_eq!(environment.leftovers("s1"), Vec::<String>::new());
+    assert_eq!(environment.calls("server_delete"), 1);
 }
 
 /// Makes a new port a sub-port of the server's trunk, as its user would.
-async fn add_sub_port(stage: &Environment, name: &str, network: &str) {
-    let base = stage.cloud.control().base();
+async fn add_sub_port(environment: &Environment, name: &str, network: &str) {
+    let base = environment.cloud.control().base();
     let http = reqwest::Client::new();
     let domain = json!({"name": "Default"});
     let sign_in = json!({"auth": {
@@ -244,24 +269,27 @@ async fn add_sub_port(stage: &Environment, name: &str, network: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sub_ports_that_were_removed_from_their_trunk_are_deleted_by_the_next_process() {
-    let mut stage = Environment::in_namespace("sub-ports").start().await;
-    let network = stage.network("n").await;
-    let wanted = whole_server(&stage, "s1", &network);
-    apply(&stage.admin, &[wanted]).await.unwrap();
-    stage.until_object("OpenStackServer", "s1", is_ready).await;
-    add_sub_port(&stage, "vlan-7", &network).await;
-    let since = stage.cloud.control().last_call();
+    let mut environment = Environment::in_namespace("sub-ports").start().await;
+    let network = environment.network("n").await;
+    let wanted = whole_server(&environment, "s1", &network);
+    apply(&environment.admin, &[wanted]).await.unwrap();
+    environment
+        .until_object("OpenStackServer", "s1", is_ready)
+        .await;
+    add_sub_port(&environment, "vlan-7", &network).await;
+    let since = environment.cloud.control().last_call();
     let removal = json!({"label": "remove_subports"});
-    stage.command(json!({"fault": {"match": removal, "count": 1, "hang": true, "apply": true}}));
-    let cluster_api = &stage.cluster_api;
+    environment
+        .command(json!({"fault": {"match": removal, "count": 1, "hang": true, "apply": true}}));
+    let cluster_api = &environment.cluster_api;
     cluster_api.delete("OpenStackServer", "s1").await;
     until("the sub-port is removed from its trunk", async || {
-        has_struck(&stage, since).then_some(())
+        has_struck(&environment, since).then_some(())
     })
     .await;
-    stage.kill().await;
-    stage.start().await;
-    stage.until_gone("OpenStackServer", "s1").await;
-    assert_eq!(stage.leftovers("vlan-7"), Vec::<String>::new());
-    assert_eq!(stage.leftovers("s1"), Vec::<String>::new());
+    environment.kill().await;
+    environment.start().await;
+    environment.until_gone("OpenStackServer", "s1").await;
+    assert_eq!(environment.leftovers("vlan-7"), Vec::<String>::new());
+    assert_eq!(environment.leftovers("s1"), Vec::<String>::new());
 }

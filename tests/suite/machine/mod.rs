@@ -23,13 +23,16 @@ pub(crate) fn machine_spec() -> Value {
 }
 
 /// The object as soon as it is Ready.
-async fn until_ready(stage: &Environment, kind: &str, name: &str) -> Value {
+async fn until_ready(environment: &Environment, kind: &str, name: &str) -> Value {
     let is_ready = |object: &Value| is(object, "Ready", "True");
-    stage.until_object(kind, name, is_ready).await
+    environment.until_object(kind, name, is_ready).await
 }
 
 /// Deletes an OpenStackServer, and waits until it is gone.
-async fn delete_server(stage: &Environment, name: &str) {
-    stage.cluster_api.delete("OpenStackServer", name).await;
-    stage.until_gone("OpenStackServer", name).await;
+async fn delete_server(environment: &Environment, name: &str) {
+    environment
+        .cluster_api
+        .delete("OpenStackServer", name)
+        .await;
+    environment.until_gone("OpenStackServer", name).await;
 }

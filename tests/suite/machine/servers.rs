@@ -12,20 +12,20 @@ fn is_ready(object: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_comes_and_goes_while_octavia_hangs() {
-    let stage = Environment::in_namespace("worker-life").start().await;
-    stage.command(json!({"fault": {"match": {"service": "load-balancer"}, "hang": true}}));
-    stage.foreign_cluster("c1").await;
+    let environment = Environment::in_namespace("worker-life").start().await;
+    environment.command(json!({"fault": {"match": {"service": "load-balancer"}, "hang": true}}));
+    environment.foreign_cluster("c1").await;
     let mut spec = machine_spec();
     spec["rootVolume"] = json!({"sizeGiB": 5});
     spec["additionalBlockDevices"] =
         json!([{"name": "data", "sizeGiB": 3, "storage": {"type": "Volume"}}]);
     spec["ports"] = json!([{"trunk": true, "tags": ["front"]}, {"nameSuffix": "back"}]);
     spec["tags"] = json!(["blue"]);
-    stage
+    environment
         .cluster_api
         .create_machine("c1", "w1", false, spec)
         .await;
-    let machine = stage
+    let machine = environment
         .until_object("OpenStackMachine", "w1", |machine| {
             is_provisioned(machine) && is_ready(machine)
         })
@@ -41,7 +41,7 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
         status_and_reason(&machine, "APIServerLoadBalancerReady"),
         ("", "")
     );
-    let server = stage.get("OpenStackServer", "w1").await;
+    let server = environment.get("OpenStackServer", "w1").await;
     assert_eq!(
         server["status"]["resources"]["ports"]
             .as_array()
@@ -49,28 +49,28 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
             .len(),
         2
     );
-    assert_eq!(stage.calls("server_create"), 1);
-    assert_eq!(stage.calls("port_create"), 2);
-    assert_eq!(stage.calls("volume_create"), 2);
-    assert_eq!(stage.calls("trunk_create"), 1);
+    assert_eq!(environment.calls("server_create"), 1);
+    assert_eq!(environment.calls("port_create"), 2);
+    assert_eq!(environment.calls("volume_create"), 2);
+    assert_eq!(environment.calls("trunk_create"), 1);
     assert_eq!(
-        stage
+        environment
             .cloud
             .control()
             .calls_to(fake_cloud::Service::LoadBalancer),
         0
     );
-    let machine = stage.get("Machine", "w1").await;
+    let machine = environment.get("Machine", "w1").await;
     assert_eq!(
         machine["metadata"]["annotations"],
         Value::Null,
         "no hook on a worker"
     );
 
-    stage.cluster_api.delete("Machine", "w1").await;
-    stage.until_gone("Machine", "w1").await;
-    stage.until_gone("OpenStackServer", "w1").await;
-    assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
+    environment.cluster_api.delete("Machine", "w1").await;
+    environment.until_gone("Machine", "w1").await;
+    environment.until_gone("OpenStackServer", "w1").await;
+    assert_eq!(environment.leftovers("w1"), Vec::<String>::new());
     for change in [
         "Created port w1-0 with",
         "Created trunk w1-0 with",
@@ -83,27 +83,29 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
         "Deleted port w1-0 with",
         "Deleted port w1-back with",
     ] {
-        stage.until_noted(change).await;
+        environment.until_noted(change).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
-    let mut stage = Environment::in_namespace("lost-status").start().await;
-    stage.foreign_cluster("c1").await;
-    stage
+    let mut environment = Environment::in_namespace("lost-status").start().await;
+    environment.foreign_cluster("c1").await;
+    environment
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
         .await;
-    let before = stage.until_object("OpenStackMachine", "w1", is_ready).await;
-    let server_before = stage.get("OpenStackServer", "w1").await;
+    let before = environment
+        .until_object("OpenStackMachine", "w1", is_ready)
+        .await;
+    let server_before = environment.get("OpenStackServer", "w1").await;
     // The objects exist without their statuses, as after clusterctl move or a restore.
-    stage.stop().await;
-    let since = stage.cloud.control().last_call();
-    stage.wipe_status("OpenStackServer", "w1").await;
-    stage.wipe_status("OpenStackMachine", "w1").await;
-    stage.start().await;
-    let after = stage
+    environment.stop().await;
+    let since = environment.cloud.control().last_call();
+    environment.wipe_status("OpenStackServer", "w1").await;
+    environment.wipe_status("OpenStackMachine", "w1").await;
+    environment.start().await;
+    let after = environment
         .until_object("OpenStackMachine", "w1", |machine| {
             is_ready(machine) && is_provisioned(machine)
         })
@@ -113,22 +115,22 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
         before["status"]["instanceID"]
     );
     assert_eq!(after["status"]["addresses"], before["status"]["addresses"]);
-    let server = stage.get("OpenStackServer", "w1").await;
+    let server = environment.get("OpenStackServer", "w1").await;
     assert_eq!(
         server["status"]["instanceID"],
         server_before["status"]["instanceID"]
     );
-    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+    assert_eq!(environment.writes_since(since), Vec::<String>::new());
     // No port is left, although the ids of the ports were lost with the status.
-    stage.cluster_api.delete("Machine", "w1").await;
-    stage.until_gone("Machine", "w1").await;
-    assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
+    environment.cluster_api.delete("Machine", "w1").await;
+    environment.until_gone("Machine", "w1").await;
+    assert_eq!(environment.leftovers("w1"), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
-    let stage = Environment::in_namespace("bad-names").start().await;
-    stage.foreign_cluster("c1").await;
+    let environment = Environment::in_namespace("bad-names").start().await;
+    environment.foreign_cluster("c1").await;
     for (name, spec, words) in [
         (
             "w1",
@@ -141,11 +143,11 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
             "spec.flavor: no flavor named \"huge\" found",
         ),
     ] {
-        stage
+        environment
             .cluster_api
             .create_machine("c1", name, false, spec)
             .await;
-        let machine = stage
+        let machine = environment
             .until_object("OpenStackMachine", name, |machine| {
                 status_and_reason(machine, "InstanceReady") == ("False", "DependencyNotFound")
             })
@@ -153,87 +155,97 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
         let shown = machine["status"]["conditions"].to_string();
         assert!(shown.contains(&words.replace('"', "\\\"")), "{shown}");
     }
-    stage.command(json!({"image": {"name": "nothing"}}));
-    stage.command(json!({"flavor": {"name": "huge", "vcpus": 8, "ram": 1, "disk": 1}}));
-    stage.until_object("OpenStackMachine", "w1", is_ready).await;
-    stage.until_object("OpenStackMachine", "w2", is_ready).await;
-    assert_eq!(stage.calls("server_create"), 2);
+    environment.command(json!({"image": {"name": "nothing"}}));
+    environment.command(json!({"flavor": {"name": "huge", "vcpus": 8, "ram": 1, "disk": 1}}));
+    environment
+        .until_object("OpenStackMachine", "w1", is_ready)
+        .await;
+    environment
+        .until_object("OpenStackMachine", "w2", is_ready)
+        .await;
+    assert_eq!(environment.calls("server_create"), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_was_lost_makes_nothing_twice() {
-    let stage = Environment::in_namespace("lost-answers").start().await;
-    stage.foreign_cluster("c1").await;
+    let environment = Environment::in_namespace("lost-answers").start().await;
+    environment.foreign_cluster("c1").await;
     for label in ["port_create", "server_create"] {
-        stage.command(
+        environment.command(
             json!({"fault": {"match": {"label": label}, "count": 1, "apply": true, "reset": true}}),
         );
     }
-    stage
+    environment
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
         .await;
-    stage.until_object("OpenStackMachine", "w1", is_ready).await;
-    assert_eq!(stage.calls("server_create"), 1);
-    assert_eq!(stage.calls("port_create"), 1);
-    assert!(stage.cloud.control().duplicates().is_empty());
+    environment
+        .until_object("OpenStackMachine", "w1", is_ready)
+        .await;
+    assert_eq!(environment.calls("server_create"), 1);
+    assert_eq!(environment.calls("port_create"), 1);
+    assert!(environment.cloud.control().duplicates().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_vanished_is_reported_and_not_created_again() {
-    let stage = Environment::in_namespace("vanished").start().await;
-    stage.foreign_cluster("c1").await;
-    stage
+    let environment = Environment::in_namespace("vanished").start().await;
+    environment.foreign_cluster("c1").await;
+    environment
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
         .await;
-    stage.until_object("OpenStackMachine", "w1", is_ready).await;
-    stage.command(json!({"set_server": {"server": "w1", "status": "GONE"}}));
+    environment
+        .until_object("OpenStackMachine", "w1", is_ready)
+        .await;
+    environment.command(json!({"set_server": {"server": "w1", "status": "GONE"}}));
     // Any change of the object starts a pass.
-    stage
+    environment
         .patch(
             "OpenStackServer",
             "w1",
             json!({"metadata": {"labels": {"look": "again"}}}),
         )
         .await;
-    let machine = stage
+    let machine = environment
         .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "InstanceReady") == ("False", "InstanceNotFound")
         })
         .await;
     assert!(is_provisioned(&machine), "what was said stays said");
-    assert_eq!(stage.calls("server_create"), 1);
-    stage.cluster_api.delete("Machine", "w1").await;
-    stage.until_gone("Machine", "w1").await;
-    assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
+    assert_eq!(environment.calls("server_create"), 1);
+    environment.cluster_api.delete("Machine", "w1").await;
+    environment.until_gone("Machine", "w1").await;
+    assert_eq!(environment.leftovers("w1"), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_machine_is_left_alone() {
-    let mut stage = Environment::in_namespace("paused").start().await;
-    stage.foreign_cluster("c1").await;
+    let mut environment = Environment::in_namespace("paused").start().await;
+    environment.foreign_cluster("c1").await;
     // A watch may deliver changes of two kinds in another order, so the manager starts after the changes and reads all of them
     // before its first pass.
-    stage.stop().await;
-    stage
+    environment.stop().await;
+    environment
         .patch("Cluster", "c1", json!({"spec": {"paused": true}}))
         .await;
-    stage.start().await;
-    stage
+    environment.start().await;
+    environment
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
         .await;
-    stage
+    environment
         .until_object("OpenStackMachine", "w1", |machine| {
             status_and_reason(machine, "Paused") == ("True", "Paused")
         })
         .await;
-    assert_eq!(stage.get("OpenStackServer", "w1").await, Value::Null);
-    stage
+    assert_eq!(environment.get("OpenStackServer", "w1").await, Value::Null);
+    environment
         .patch("Cluster", "c1", json!({"spec": {"paused": false}}))
         .await;
-    let machine = stage.until_object("OpenStackMachine", "w1", is_ready).await;
+    let machine = environment
+        .until_object("OpenStackMachine", "w1", is_ready)
+        .await;
     assert_eq!(
         status_and_reason(&machine, "Paused"),
         ("False", "NotPaused")
@@ -241,8 +253,8 @@ async fn a_paused_machine_is_left_alone() {
     // The server's object is also paused and resumed with the Cluster the next time.
     for (paused, status) in [(true, "True"), (false, "False")] {
         let change = json!({"spec": {"paused": paused}});
-        stage.patch("Cluster", "c1", change).await;
-        stage
+        environment.patch("Cluster", "c1", change).await;
+        environment
             .until_object("OpenStackServer", "w1", |server| {
                 status_and_reason(server, "Paused").0 == status
             })

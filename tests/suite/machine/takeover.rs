@@ -18,34 +18,38 @@ fn is_ready(object: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_id_has_no_region_of_the_cluster_and_is_never_rewritten() {
-    let mut stage = Environment::in_namespace("provider-ids").start().await;
+    let mut environment = Environment::in_namespace("provider-ids").start().await;
     let mut with_region = identity();
     with_region["region"] = json!("RegionOne");
-    stage.foreign_cluster_with("c1", with_region).await;
-    stage
+    environment.foreign_cluster_with("c1", with_region).await;
+    environment
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
         .await;
-    let machine = stage.until_object("OpenStackMachine", "w1", is_ready).await;
+    let machine = environment
+        .until_object("OpenStackMachine", "w1", is_ready)
+        .await;
     let id = machine["status"]["instanceID"].as_str().unwrap().to_owned();
     assert_eq!(machine["spec"]["providerID"], format!("openstack:///{id}"));
     // An earlier version wrote the cluster's region into the provider id. It must stay, because the nodes have the same id.
-    stage.stop().await;
+    environment.stop().await;
     let earlier = format!("openstack://RegionOne/{id}");
     let change = json!({"spec": {"providerID": earlier}});
-    stage.patch("OpenStackMachine", "w1", change).await;
-    let since = stage.cloud.control().last_call();
-    stage.start().await;
-    let machine = stage.until_object("OpenStackMachine", "w1", is_ready).await;
+    environment.patch("OpenStackMachine", "w1", change).await;
+    let since = environment.cloud.control().last_call();
+    environment.start().await;
+    let machine = environment
+        .until_object("OpenStackMachine", "w1", is_ready)
+        .await;
     assert_eq!(machine["spec"]["providerID"], earlier);
-    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+    assert_eq!(environment.writes_since(since), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filter_of_security_groups_means_all_that_match() {
-    let stage = Environment::in_namespace("group-filters").start().await;
-    stage.foreign_cluster("c1").await;
-    let cloud = stage.openstack();
+    let environment = Environment::in_namespace("group-filters").start().await;
+    environment.foreign_cluster("c1").await;
+    let cloud = environment.openstack();
     let mut expected = Vec::new();
     for name in ["one", "two"] {
         let new = NewSecurityGroup {
@@ -61,12 +65,14 @@ async fn a_filter_of_security_groups_means_all_that_match() {
         {"filter": {"description": "of workers"}},
         {"filter": {"name": "one"}},
     ]);
-    stage
+    environment
         .cluster_api
         .create_machine("c1", "w1", false, spec)
         .await;
-    stage.until_object("OpenStackMachine", "w1", is_ready).await;
-    let server = stage.get("OpenStackServer", "w1").await;
+    environment
+        .until_object("OpenStackMachine", "w1", is_ready)
+        .await;
+    let server = environment.get("OpenStackServer", "w1").await;
     let groups = &server["status"]["resolved"]["ports"][0]["securityGroups"];
     let mut groups: Vec<String> = serde_json::from_value(groups.clone()).unwrap();
     groups.sort();

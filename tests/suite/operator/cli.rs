@@ -101,8 +101,8 @@ fn it_is_a_plugin_by_name() {
 }
 
 /// A kubeconfig of an account that has the shipped viewer's role and nothing else.
-async fn viewer(stage: &IsolatedEnvironment) -> PathBuf {
-    let admin = stage.kubernetes.admin().await.unwrap();
+async fn viewer(environment: &IsolatedEnvironment) -> PathBuf {
+    let admin = environment.kubernetes.admin().await.unwrap();
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": "viewer", "namespace": "default"}});
     let binding = json!({
@@ -112,7 +112,7 @@ async fn viewer(stage: &IsolatedEnvironment) -> PathBuf {
         "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": "default"}],
     });
     apply(&admin, &[account, binding]).await.unwrap();
-    stage
+    environment
         .kubernetes
         .kubeconfig_of_service_account("default", "viewer")
         .await
@@ -120,7 +120,7 @@ async fn viewer(stage: &IsolatedEnvironment) -> PathBuf {
 }
 
 /// `--direct` calls Octavia with the cluster's credentials, if the user may read them.
-fn direct_status_needs_the_secret(stage: &IsolatedEnvironment, viewer: &Path) {
+fn direct_status_needs_the_secret(environment: &IsolatedEnvironment, viewer: &Path) {
     let status = ["status", "seen", "-n", "default", "--direct", "-o", "json"];
     let refused = run(&ours(), Some(viewer), &status);
     assert_eq!(refused.status.code(), Some(1));
@@ -130,8 +130,8 @@ fn direct_status_needs_the_secret(stage: &IsolatedEnvironment, viewer: &Path) {
         "{error}"
     );
 
-    let admin = stage.kubernetes.admin_kubeconfig();
-    let calls = stage.cloud.control().last_call();
+    let admin = environment.kubernetes.admin_kubeconfig();
+    let calls = environment.cloud.control().last_call();
     let output = run(&ours(), Some(&admin), &status);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let view: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -144,7 +144,7 @@ fn direct_status_needs_the_secret(stage: &IsolatedEnvironment, viewer: &Path) {
         view["machines"][0]["members"]["6443"]["provisioningStatus"],
         "ACTIVE"
     );
-    let calls = stage.cloud.control().calls_since(calls);
+    let calls = environment.cloud.control().calls_since(calls);
     let trees = calls
         .iter()
         .filter(|call| call.label == "loadbalancer_status_tree");
@@ -155,8 +155,8 @@ fn direct_status_needs_the_secret(stage: &IsolatedEnvironment, viewer: &Path) {
     assert!(!writes, "{calls:?}");
 }
 
-async fn annotate(stage: &IsolatedEnvironment, value: Option<&str>) {
-    let admin = stage.kubernetes.admin().await.unwrap();
+async fn annotate(environment: &IsolatedEnvironment, value: Option<&str>) {
+    let admin = environment.kubernetes.admin().await.unwrap();
     let patch = json!({"metadata": {"annotations": {GATE: value}}});
     api(&admin, "default", "OpenStackCluster")
         .patch(
@@ -186,8 +186,8 @@ async fn columns(client: &Client, plural: &str, version: &str, name: &str) -> Va
         .collect()
 }
 
-async fn columns_agree(stage: &IsolatedEnvironment) {
-    let admin = stage.kubernetes.admin().await.unwrap();
+async fn columns_agree(environment: &IsolatedEnvironment) {
+    let admin = environment.kubernetes.admin().await.unwrap();
     for (version, ready) in [("v1beta1", "true"), ("v1beta2", "True")] {
         let of_cluster = json!({"Name": "seen", "Cluster": "seen", "Ready": ready, "Members": "1/1",
             "Gate": "MembersActive", "Reason": "Ready"});
@@ -220,18 +220,20 @@ async fn columns_agree(stage: &IsolatedEnvironment) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
-    let stage = IsolatedEnvironment::start().await;
-    let manager = stage
+    let environment = IsolatedEnvironment::start().await;
+    let manager = environment
         .ready_manager("manager", &["--leader-elect", "--logging-format=json"])
         .await;
-    stage.create_cluster("seen", "127.79.0.0/24").await;
-    stage.until_provisioned("OpenStackCluster", "seen").await;
-    let viewer = viewer(&stage).await;
+    environment.create_cluster("seen", "127.79.0.0/24").await;
+    environment
+        .until_provisioned("OpenStackCluster", "seen")
+        .await;
+    let viewer = viewer(&environment).await;
     let look = |arguments: &[&str]| run(&ours(), Some(&viewer), arguments);
 
-    annotate(&stage, Some("hold reason=change freeze")).await;
-    stage.create_machine("seen", "seen-cp", true).await;
-    let _api_server = stage.listen("seen-cp").await;
+    annotate(&environment, Some("hold reason=change freeze")).await;
+    environment.create_machine("seen", "seen-cp", true).await;
+    let _api_server = environment.listen("seen-cp").await;
     let view = until("the operator's hold", async || {
         let output = look(&["status", "seen", "-n", "default", "-o", "json"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -272,7 +274,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
         .spawn()
         .unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    annotate(&stage, None).await;
+    annotate(&environment, None).await;
     let ended = tokio::task::spawn_blocking(|| watcher.wait_with_output().unwrap())
         .await
         .unwrap();
@@ -285,10 +287,13 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     );
     assert!(lines.lines().last().unwrap().contains("Z  "), "{lines}");
     assert!(lines.contains("gate Open MembersActive"), "{lines}");
-    stage.until_provisioned("OpenStackMachine", "seen-cp").await;
-    columns_agree(&stage).await;
+    environment
+        .until_provisioned("OpenStackMachine", "seen-cp")
+        .await;
+    columns_agree(&environment).await;
 
-    let events: Api<Event> = Api::namespaced(stage.kubernetes.admin().await.unwrap(), "default");
+    let events: Api<Event> =
+        Api::namespaced(environment.kubernetes.admin().await.unwrap(), "default");
     let reasons = until("the gate's events", async || {
         let all = events.list(&ListParams::default()).await.unwrap();
         let reasons: Vec<String> = all
@@ -319,7 +324,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     let about = ("default/seen", "default/seen-cp");
     log::contains_only_changes(&log, about, reads.unwrap().parse().unwrap());
 
-    direct_status_needs_the_secret(&stage, &viewer);
+    direct_status_needs_the_secret(&environment, &viewer);
 
     let unknown = look(&["status", "nothing"]);
     assert_eq!(unknown.status.code(), Some(1));

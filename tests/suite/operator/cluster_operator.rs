@@ -66,8 +66,8 @@ impl Revisions {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_reported_and_changes_nothing() {
-    let stage = IsolatedEnvironment::start().await;
-    let admin = stage.kubernetes.admin().await.unwrap();
+    let environment = IsolatedEnvironment::start().await;
+    let admin = environment.kubernetes.admin().await.unwrap();
     let rights = documents(
         &std::fs::read_to_string(test_support::repository("deploy/cluster-operator.yaml")).unwrap(),
     )
@@ -76,7 +76,7 @@ async fn it_is_reported_and_changes_nothing() {
     let flag = format!("--cluster-operator-name={NAME}");
 
     // If the kind is not served, the metric and the line of /readyz report the same, and the log has no error.
-    let mut manager = stage
+    let mut manager = environment
         .ready_manager("without", &["--leader-elect", &flag])
         .await;
     let line = until("the line of /readyz?verbose", async || {
@@ -113,7 +113,7 @@ async fn it_is_reported_and_changes_nothing() {
         reports.list(&kube::api::ListParams::default()).await.ok()
     })
     .await;
-    let _manager = stage
+    let _manager = environment
         .ready_manager("with", &["--leader-elect", &flag])
         .await;
     let whole = until("the report", async || {
@@ -153,8 +153,8 @@ async fn it_is_reported_and_changes_nothing() {
     // The creation of the load balancer takes longer than the time between two summaries.
     let slow =
         json!({"operation": {"operation": "load-balancer-create", "duration": 20, "count": 1}});
-    stage.cloud.control().run(slow).unwrap();
-    stage.create_cluster("report", "127.76.0.0/24").await;
+    environment.cloud.control().run(slow).unwrap();
+    environment.create_cluster("report", "127.76.0.0/24").await;
     until("the cluster is progress", async || {
         let object = reports.get(NAME).await.unwrap();
         let shown = ["Progressing", "Degraded"].map(|kind| status_of(&object, kind));
@@ -162,7 +162,9 @@ async fn it_is_reported_and_changes_nothing() {
         (versions && shown == [Some("True".to_owned()), Some("False".to_owned())]).then_some(())
     })
     .await;
-    stage.until_provisioned("OpenStackCluster", "report").await;
+    environment
+        .until_provisioned("OpenStackCluster", "report")
+        .await;
     until("the cluster is done", async || {
         let object = reports.get(NAME).await.unwrap();
         (status_of(&object, "Progressing").as_deref() == Some("False")).then_some(())

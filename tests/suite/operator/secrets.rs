@@ -25,9 +25,9 @@ const WRONG: &str = "canary-wrong-password-91bc";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_secret_is_said_at_any_verbosity() {
-    let stage = IsolatedEnvironment::start().await;
-    let admin = stage.kubernetes.admin().await.unwrap();
-    let control = stage.cloud.control();
+    let environment = IsolatedEnvironment::start().await;
+    let admin = environment.kubernetes.admin().await.unwrap();
+    let control = environment.cloud.control();
     // Every credential that the cloud accepts is such a text.
     control
         .command(Command::User {
@@ -37,7 +37,7 @@ async fn nothing_secret_is_said_at_any_verbosity() {
             roles: vec!["member".to_owned()],
         })
         .unwrap();
-    let clouds = stage.cloud.clouds_yaml();
+    let clouds = environment.cloud.clouds_yaml();
     let secret = |password: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": "default"},
             "stringData": {"clouds.yaml": clouds.replace("password: secret", &format!("password: {password}"))}})
@@ -51,12 +51,12 @@ async fn nothing_secret_is_said_at_any_verbosity() {
             "--logging-format=json"
         };
         let level = format!("--v={verbosity}");
-        let mut manager = stage
+        let mut manager = environment
             .ready_manager(&name, &["--leader-elect", &level, format])
             .await;
         // The manager first gets a password that is refused, so that it reports an error, and then the right one.
         apply(&admin, &[secret(WRONG)]).await.unwrap();
-        stage
+        environment
             .create_cluster(&name, &format!("127.{}.0.0/24", 70 + round))
             .await;
         let clusters: Api<DynamicObject> = api(&admin, "default", "OpenStackCluster");
@@ -69,17 +69,21 @@ async fn nothing_secret_is_said_at_any_verbosity() {
         })
         .await;
         apply(&admin, &[secret(PASSWORD)]).await.unwrap();
-        stage.until_provisioned("OpenStackCluster", &name).await;
+        environment
+            .until_provisioned("OpenStackCluster", &name)
+            .await;
         if round % 2 == 0 {
             let machine = format!("{name}-cp");
-            stage.create_machine(&name, &machine, true).await;
-            stage.until_provisioned("OpenStackMachine", &machine).await;
+            environment.create_machine(&name, &machine, true).await;
+            environment
+                .until_provisioned("OpenStackMachine", &machine)
+                .await;
         }
         for path in ["/readyz?verbose", "/healthz"] {
             said += &get(&manager.health_url(path)).await.unwrap().1;
         }
         said += &manager.metrics().await;
-        stage.delete_cluster(&name).await;
+        environment.delete_cluster(&name).await;
         manager.process.signal("TERM").unwrap();
         manager.process.wait(PATIENCE).unwrap();
         let log = std::fs::read_to_string(manager.process.log()).unwrap();

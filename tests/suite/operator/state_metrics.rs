@@ -73,8 +73,8 @@ async fn start(kubernetes: &Kubernetes) -> (Guarded, String) {
     (process, format!("127.0.0.1:{port}/metrics"))
 }
 
-async fn object(stage: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
-    let admin = stage.kubernetes.admin().await.unwrap();
+async fn object(environment: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
+    let admin = environment.kubernetes.admin().await.unwrap();
     let api: Api<DynamicObject> = api(&admin, "default", kind);
     let mut object = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
     object["kind"] = json!(kind);
@@ -83,14 +83,18 @@ async fn object(stage: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_of_our_objects_as_cluster_api_users_query_it() {
-    let stage = IsolatedEnvironment::start().await;
-    let _manager = stage.ready_manager("manager", &["--leader-elect"]).await;
-    let (mut exporter, url) = start(&stage.kubernetes).await;
-    stage.create_cluster("state", "127.77.0.0/24").await;
-    stage.until_provisioned("OpenStackCluster", "state").await;
+    let environment = IsolatedEnvironment::start().await;
+    let _manager = environment
+        .ready_manager("manager", &["--leader-elect"])
+        .await;
+    let (mut exporter, url) = start(&environment.kubernetes).await;
+    environment.create_cluster("state", "127.77.0.0/24").await;
+    environment
+        .until_provisioned("OpenStackCluster", "state")
+        .await;
     let annotated = json!({"metadata": {"annotations":
         {"infrastructure.cluster.x-k8s.io/load-balancer-gate": "hold reason=change freeze"}}});
-    let admin = stage.kubernetes.admin().await.unwrap();
+    let admin = environment.kubernetes.admin().await.unwrap();
     api(&admin, "default", "OpenStackCluster")
         .patch(
             "state",
@@ -99,7 +103,7 @@ async fn state_of_our_objects_as_cluster_api_users_query_it() {
         )
         .await
         .unwrap();
-    stage.create_machine("state", "state-cp", true).await;
+    environment.create_machine("state", "state-cp", true).await;
 
     // A line holds all of these parts; their order is the exporter's business.
     let wanted: [&[&str]; 9] = [
@@ -196,7 +200,7 @@ async fn state_of_our_objects_as_cluster_api_users_query_it() {
 
     // Argo CD on the same objects.
     until("Argo CD shows the hold", async || {
-        let held = object(&stage, "OpenStackMachine", "state-cp").await;
+        let held = object(&environment, "OpenStackMachine", "state-cp").await;
         let (status, message) = verdict(&held);
         assert_eq!(status, "Progressing", "{message}");
         message.contains("change freeze").then_some(())
@@ -211,7 +215,7 @@ async fn state_of_our_objects_as_cluster_api_users_query_it() {
         )
         .await
         .unwrap();
-    stage
+    environment
         .until_provisioned("OpenStackMachine", "state-cp")
         .await;
     until("Argo CD calls all three healthy", async || {
@@ -220,7 +224,7 @@ async fn state_of_our_objects_as_cluster_api_users_query_it() {
             ("OpenStackMachine", "state-cp"),
             ("OpenStackServer", "state-cp"),
         ] {
-            let (status, message) = verdict(&object(&stage, kind, name).await);
+            let (status, message) = verdict(&object(&environment, kind, name).await);
             assert!(
                 ["Healthy", "Progressing"].contains(&status.as_str()),
                 "{kind}: {status} {message}"

@@ -106,8 +106,10 @@ fn addresses_are_read_as_the_kernel_writes_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_opens_no_port_and_no_connection_that_the_network_policy_has_no_rule_for() {
-    let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.ready_manager("manager", &["--leader-elect"]).await;
+    let environment = IsolatedEnvironment::start().await;
+    let mut manager = environment
+        .ready_manager("manager", &["--leader-elect"])
+        .await;
     let (pid, ends) = (manager.process.pid(), Arc::new(AtomicBool::new(false)));
     let watcher = thread::spawn({
         let ends = ends.clone();
@@ -121,7 +123,7 @@ async fn a_manager_opens_no_port_and_no_connection_that_the_network_policy_has_n
         }
     });
     let local = [manager.health_url(""), manager.metrics_url()];
-    whole_life(&stage, &mut manager).await;
+    whole_life(&environment, &mut manager).await;
     ends.store(true, Ordering::Relaxed);
     let seen = watcher.join().unwrap();
 
@@ -137,7 +139,7 @@ async fn a_manager_opens_no_port_and_no_connection_that_the_network_policy_has_n
         port.unwrap().parse().unwrap()
     };
     let mut expected: BTreeSet<u16> = local.iter().map(|url| port_of(url)).collect();
-    expected.insert(stage.webhook_port());
+    expected.insert(environment.webhook_port());
     assert_eq!(seen.listening, expected);
     assert_eq!(
         ports.keys().collect::<Vec<_>>(),
@@ -153,8 +155,8 @@ async fn a_manager_opens_no_port_and_no_connection_that_the_network_policy_has_n
     // The kubelet's probes come from the node, to which no policy applies.
     assert_eq!(accepted, ["webhook", "metrics"]);
 
-    let kubernetes = port_of(&stage.kubernetes.url());
-    let openstack = port_of(stage.cloud.base());
+    let kubernetes = port_of(&environment.kubernetes.url());
+    let openstack = port_of(environment.cloud.base());
     let rules: BTreeSet<&str> = seen
         .connected
         .iter()

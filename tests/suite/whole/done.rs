@@ -38,13 +38,13 @@ struct Recorder {
 }
 
 impl Recorder {
-    async fn start(stage: &IsolatedEnvironment) -> Self {
+    async fn start(environment: &IsolatedEnvironment) -> Self {
         let seen: Arc<Mutex<Vec<Revision>>> = Arc::default();
-        let admin = stage.kubernetes.admin().await.unwrap();
+        let admin = environment.kubernetes.admin().await.unwrap();
         let kinds = ["OpenStackCluster", "OpenStackMachine", "OpenStackServer"];
         let watches = kinds.map(|kind| {
             let objects = api(&admin, "default", kind);
-            let (seen, control) = (Arc::clone(&seen), stage.cloud.control().clone());
+            let (seen, control) = (Arc::clone(&seen), environment.cloud.control().clone());
             AbortOnDropHandle::new(tokio::spawn(async move {
                 let mut events = watcher(objects, Config::default()).boxed();
                 while let Some(event) = events.next().await {
@@ -198,10 +198,10 @@ fn lacking(kind: &str, object: &Value, control: &Control) -> Option<&'static str
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_reads_as_done_before_it_is() {
-    let stage = IsolatedEnvironment::start().await;
-    let recorder = Recorder::start(&stage).await;
-    let _manager = stage.ready_manager("manager", &[]).await;
-    let control = stage.cloud.control();
+    let environment = IsolatedEnvironment::start().await;
+    let recorder = Recorder::start(&environment).await;
+    let _manager = environment.ready_manager("manager", &[]).await;
+    let control = environment.cloud.control();
     let run = |command: Value| control.run(command).unwrap();
 
     // The creation. Each part of it is slow enough to be seen.
@@ -209,14 +209,18 @@ async fn nothing_reads_as_done_before_it_is() {
     run(json!({"operation": {"operation": "listener-create", "duration": 2}}));
     run(json!({"server_rule": {"name": "done", "build": 2}}));
     run(json!({"hold": {"member": "done-cp", "status": "PENDING_CREATE", "release_after": 4}}));
-    stage.create_cluster("done", "127.84.0.0/24").await;
-    stage.until_provisioned("OpenStackCluster", "done").await;
+    environment.create_cluster("done", "127.84.0.0/24").await;
+    environment
+        .until_provisioned("OpenStackCluster", "done")
+        .await;
     recorder
         .until_status("OpenStackCluster", "done", "Current")
         .await;
-    stage.create_machine("done", "done-cp", true).await;
-    let _api_server = stage.listen("done-cp").await;
-    stage.until_provisioned("OpenStackMachine", "done-cp").await;
+    environment.create_machine("done", "done-cp", true).await;
+    let _api_server = environment.listen("done-cp").await;
+    environment
+        .until_provisioned("OpenStackMachine", "done-cp")
+        .await;
     for (kind, name) in [
         ("OpenStackCluster", "done"),
         ("OpenStackServer", "done-cp"),
@@ -228,7 +232,7 @@ async fn nothing_reads_as_done_before_it_is() {
 
     // A change that takes Octavia a while.
     run(json!({"operation": {"operation": "listener-update", "duration": 3}}));
-    let admin = stage.kubernetes.admin().await.unwrap();
+    let admin = environment.kubernetes.admin().await.unwrap();
     let clusters = api(&admin, "default", "OpenStackCluster");
     let ranges = json!({"spec": {"apiServer": {"managedLoadBalancer": {"allowedCIDRs": [ADDED]}}}});
     let changed = clusters
@@ -244,8 +248,8 @@ async fn nothing_reads_as_done_before_it_is() {
     run(
         json!({"server_rule": {"name": "broken", "build": 0.5, "fail": "No valid host was found."}}),
     );
-    stage.create_machine("done", "broken", false).await;
-    stage
+    environment.create_machine("done", "broken", false).await;
+    environment
         .cluster_api
         .until_object("OpenStackMachine", "broken", |machine| {
             condition(machine, "Ready")
@@ -268,7 +272,7 @@ async fn nothing_reads_as_done_before_it_is() {
         patched.metadata.generation.unwrap()
     };
     let wrong = name_secret("absent").await;
-    stage
+    environment
         .cluster_api
         .until_object("OpenStackMachine", "done-cp", |machine| {
             condition(machine, "OpenStackAuthenticationSucceeded")
@@ -281,7 +285,7 @@ async fn nothing_reads_as_done_before_it_is() {
         .await;
     assert!(!counts.done.contains(&wrong), "{counts:?}");
 
-    stage.delete_cluster("done").await;
+    environment.delete_cluster("done").await;
     for (kind, name) in [
         ("OpenStackCluster", "done"),
         ("OpenStackMachine", "done-cp"),

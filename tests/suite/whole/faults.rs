@@ -16,10 +16,10 @@ const STOP: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_stops_at_once_while_octavia_never_answers() {
-    let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.ready_manager("manager", &SHORT_LEASE).await;
+    let environment = IsolatedEnvironment::start().await;
+    let mut manager = environment.ready_manager("manager", &SHORT_LEASE).await;
     manager.until_logged("Leading").await.unwrap();
-    let control = stage.cloud.control();
+    let control = environment.cloud.control();
     control
         .command(Command::Fault(Box::new(Fault {
             matching: CallMatch {
@@ -30,7 +30,7 @@ async fn it_stops_at_once_while_octavia_never_answers() {
             ..Fault::default()
         })))
         .unwrap();
-    stage.create_cluster("hangs", "127.81.0.0/24").await;
+    environment.create_cluster("hangs", "127.81.0.0/24").await;
     let hangs = || {
         control
             .calls_since(0)
@@ -44,17 +44,17 @@ async fn it_stops_at_once_while_octavia_never_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_starts_without_openstack_and_says_so_on_the_cluster() {
-    let stage = IsolatedEnvironment::start().await;
-    let nowhere = stage
+    let environment = IsolatedEnvironment::start().await;
+    let nowhere = environment
         .cloud
         .clouds_yaml()
-        .replace(stage.cloud.base(), "http://127.0.0.1:1");
+        .replace(environment.cloud.base(), "http://127.0.0.1:1");
     let secret = credentials("default", "cloud-config", &nowhere);
-    let admin = stage.kubernetes.admin().await.unwrap();
+    let admin = environment.kubernetes.admin().await.unwrap();
     apply(&admin, &[secret]).await.unwrap();
-    let _manager = stage.ready_manager("manager", &[]).await;
-    stage.create_cluster("alone", "127.82.0.0/24").await;
-    let cluster = stage
+    let _manager = environment.ready_manager("manager", &[]).await;
+    environment.create_cluster("alone", "127.82.0.0/24").await;
+    let cluster = environment
         .cluster_api
         .until_object("OpenStackCluster", "alone", |cluster| {
             // A service that can't be reached shows nothing about the credentials, so Ready is Unknown.
@@ -69,7 +69,9 @@ async fn it_starts_without_openstack_and_says_so_on_the_cluster() {
         "{message}"
     );
     // The cluster becomes ready without help.
-    let mended = credentials("default", "cloud-config", &stage.cloud.clouds_yaml());
+    let mended = credentials("default", "cloud-config", &environment.cloud.clouds_yaml());
     apply(&admin, &[mended]).await.unwrap();
-    stage.until_provisioned("OpenStackCluster", "alone").await;
+    environment
+        .until_provisioned("OpenStackCluster", "alone")
+        .await;
 }

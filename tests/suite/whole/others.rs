@@ -44,7 +44,7 @@ fn identity(name: &str, secret: &str) -> Value {
 
 /// Creates one object of each of these kinds. Returns their kinds and names.
 pub(super) async fn create_all(
-    stage: &IsolatedEnvironment,
+    environment: &IsolatedEnvironment,
     name: &str,
 ) -> Vec<(&'static str, String)> {
     let cluster_template = json!({
@@ -63,7 +63,7 @@ pub(super) async fn create_all(
         machine_template(name, "m1.small", Some(credentials())),
         identity(name, "cloud-config"),
     ];
-    let admin = stage.kubernetes.admin().await.unwrap();
+    let admin = environment.kubernetes.admin().await.unwrap();
     apply(&admin, &objects).await.unwrap();
     [
         "OpenStackClusterTemplate",
@@ -75,8 +75,8 @@ pub(super) async fn create_all(
     .to_vec()
 }
 
-async fn api(stage: &IsolatedEnvironment, kind: &str) -> Api<DynamicObject> {
-    let admin = stage.kubernetes.admin().await.unwrap();
+async fn api(environment: &IsolatedEnvironment, kind: &str) -> Api<DynamicObject> {
+    let admin = environment.kubernetes.admin().await.unwrap();
     if kind == IDENTITY {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", kind));
         Api::all_with(admin, &resource)
@@ -87,13 +87,13 @@ async fn api(stage: &IsolatedEnvironment, kind: &str) -> Api<DynamicObject> {
 
 /// The object as soon as `wanted` holds for it.
 async fn until_object(
-    stage: &IsolatedEnvironment,
+    environment: &IsolatedEnvironment,
     kind: &str,
     name: &str,
     what: &str,
     wanted: impl Fn(&Value) -> bool,
 ) -> Value {
-    let api = api(stage, kind).await;
+    let api = api(environment, kind).await;
     until_ok(&format!("{kind} {name}: {what}"), async || {
         let object = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
         if wanted(&object) {
@@ -106,8 +106,8 @@ async fn until_object(
 }
 
 /// The object as soon as a pass over its generation has ended.
-pub(super) async fn until_seen(stage: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
-    until_object(stage, kind, name, "was never looked at", |object| {
+pub(super) async fn until_seen(environment: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
+    until_object(environment, kind, name, "was never looked at", |object| {
         object["status"]["observedGeneration"] == object["metadata"]["generation"]
     })
     .await
@@ -119,8 +119,8 @@ fn verdict(object: &Value) -> String {
     verdicts[0].status.clone()
 }
 
-async fn patch(stage: &IsolatedEnvironment, kind: &str, name: &str, patch: Value) {
-    api(stage, kind)
+async fn patch(environment: &IsolatedEnvironment, kind: &str, name: &str, patch: Value) {
+    api(environment, kind)
         .await
         .patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await
@@ -133,56 +133,60 @@ fn ready(object: &Value) -> (&str, &str, &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn templates_credentials_and_pools_are_read_and_reported() {
-    let stage = IsolatedEnvironment::start().await;
-    let manager = stage
+    let environment = IsolatedEnvironment::start().await;
+    let manager = environment
         .ready_manager("manager", &["--openstackmachinetemplate-concurrency=1"])
         .await;
-    for (kind, name) in create_all(&stage, "one").await {
-        let seen = until_seen(&stage, kind, &name).await;
+    for (kind, name) in create_all(&environment, "one").await {
+        let seen = until_seen(&environment, kind, &name).await;
         assert_eq!(verdict(&seen), "Current", "{seen:#}");
     }
-    for (kind, name) in create_all(&stage, "wiped").await {
-        until_seen(&stage, kind, &name).await;
+    for (kind, name) in create_all(&environment, "wiped").await {
+        until_seen(&environment, kind, &name).await;
         let nothing = json!([{"op": "replace", "path": "/status", "value": {}}]);
         let nothing: Patch<()> = Patch::Json(serde_json::from_value(nothing).unwrap());
-        api(&stage, kind)
+        api(&environment, kind)
             .await
             .patch_status(&name, &PatchParams::default(), &nothing)
             .await
             .unwrap();
-        until_seen(&stage, kind, &name).await;
+        until_seen(&environment, kind, &name).await;
     }
-    machine_templates(&stage).await;
-    shared_credentials(&stage).await;
+    machine_templates(&environment).await;
+    shared_credentials(&environment).await;
 
     // A new generation gets a pass.
     let labels = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
-    patch(&stage, "OpenStackClusterTemplate", "one", labels).await;
-    let seen = until_seen(&stage, "OpenStackClusterTemplate", "one").await;
+    patch(&environment, "OpenStackClusterTemplate", "one", labels).await;
+    let seen = until_seen(&environment, "OpenStackClusterTemplate", "one").await;
     assert_eq!(seen["metadata"]["generation"], 2);
     let log = std::fs::read_to_string(manager.process.log()).unwrap();
     assert!(!log.contains("hunter2"), "a password is in the log");
 }
 
 /// The capacity of a node is read with two calls, and after that without any.
-async fn machine_templates(stage: &IsolatedEnvironment) {
-    let seen = until_seen(stage, MACHINE_TEMPLATE, "one").await;
+async fn machine_templates(environment: &IsolatedEnvironment) {
+    let seen = until_seen(environment, MACHINE_TEMPLATE, "one").await;
     assert_eq!(
         seen["status"]["capacity"],
         json!({"cpu": "1", "memory": "2048Mi", "storage": "30Gi"})
     );
-    let control = stage.cloud.control();
+    let control = environment.cloud.control();
     control.reset_calls();
     let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
-    patch(stage, MACHINE_TEMPLATE, "one", touched).await;
-    let admin = stage.kubernetes.admin().await.unwrap();
+    patch(environment, MACHINE_TEMPLATE, "one", touched).await;
+    let admin = environment.kubernetes.admin().await.unwrap();
     let unknown = machine_template("unknown", "m1.huge", Some(credentials()));
     let anonymous = machine_template("anonymous", "m1.small", None);
     apply(&admin, &[unknown, anonymous]).await.unwrap();
 
-    let object = until_object(stage, MACHINE_TEMPLATE, "unknown", "is ready", |object| {
-        ready(object).0 == "False"
-    })
+    let object = until_object(
+        environment,
+        MACHINE_TEMPLATE,
+        "unknown",
+        "is ready",
+        |object| ready(object).0 == "False",
+    )
     .await;
     let (_, reason, message) = ready(&object);
     assert_eq!(reason, "DependencyNotFound");
@@ -192,7 +196,7 @@ async fn machine_templates(stage: &IsolatedEnvironment) {
     );
     assert_eq!(verdict(&object), "InProgress");
 
-    let object = until_seen(stage, MACHINE_TEMPLATE, "anonymous").await;
+    let object = until_seen(environment, MACHINE_TEMPLATE, "anonymous").await;
     assert!(ready(&object).2.contains("spec.template.spec.identityRef"));
     assert_eq!(object["status"].get("capacity"), None);
     // The flavors for "unknown"; the image beside them, unless the flavors were back first. The pause before the next
@@ -209,10 +213,10 @@ async fn machine_templates(stage: &IsolatedEnvironment) {
 }
 
 /// Whether a Secret can be used, and never what is in it.
-async fn shared_credentials(stage: &IsolatedEnvironment) {
-    let admin = stage.kubernetes.admin().await.unwrap();
+async fn shared_credentials(environment: &IsolatedEnvironment) {
+    let admin = environment.kubernetes.admin().await.unwrap();
     apply(&admin, &[identity("late", "late")]).await.unwrap();
-    let object = until_object(stage, IDENTITY, "late", "is not missed", |object| {
+    let object = until_object(environment, IDENTITY, "late", "is not missed", |object| {
         ready(object).0 == "False"
     })
     .await;
@@ -232,16 +236,16 @@ async fn shared_credentials(stage: &IsolatedEnvironment) {
     };
     let broken = "clouds:\n  demo:\n    auth: {password: hunter2, auth_url: [}\n";
     apply(&admin, &[secret(broken)]).await.unwrap();
-    let object = until_object(stage, IDENTITY, "late", "is not read", |object| {
+    let object = until_object(environment, IDENTITY, "late", "is not read", |object| {
         ready(object).1 == "OpenStackAuthenticationFailed"
     })
     .await;
     assert!(!object.to_string().contains("hunter2"), "{object:#}");
 
-    apply(&admin, &[secret(&stage.cloud.clouds_yaml())])
+    apply(&admin, &[secret(&environment.cloud.clouds_yaml())])
         .await
         .unwrap();
-    let object = until_object(stage, IDENTITY, "late", "is not ready", |object| {
+    let object = until_object(environment, IDENTITY, "late", "is not ready", |object| {
         ready(object).0 == "True"
     })
     .await;
@@ -254,11 +258,11 @@ async fn shared_credentials(stage: &IsolatedEnvironment) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_identity_without_a_selector_is_closed_where_the_flag_says_so() {
-    let stage = IsolatedEnvironment::start().await;
-    let _manager = stage
+    let environment = IsolatedEnvironment::start().await;
+    let _manager = environment
         .ready_manager("manager", &["--cluster-identity-default=deny"])
         .await;
-    let admin = stage.kubernetes.admin().await.unwrap();
+    let admin = environment.kubernetes.admin().await.unwrap();
     let mut selected = identity("selected", "cloud-config");
     selected["spec"]["namespaceSelector"] = json!({});
     apply(&admin, &[identity("closed", "cloud-config"), selected])
@@ -269,13 +273,20 @@ async fn an_identity_without_a_selector_is_closed_where_the_flag_says_so() {
         apply(&admin, &[machine_template(name, "m1.small", Some(used))])
             .await
             .unwrap();
-        until_object(&stage, MACHINE_TEMPLATE, name, "is not judged", |object| {
-            let (status, _, message) = ready(object);
-            status == expected && (name != "closed" || message.contains("does not admit namespace"))
-        })
+        until_object(
+            &environment,
+            MACHINE_TEMPLATE,
+            name,
+            "is not judged",
+            |object| {
+                let (status, _, message) = ready(object);
+                status == expected
+                    && (name != "closed" || message.contains("does not admit namespace"))
+            },
+        )
         .await;
     }
-    let object = until_seen(&stage, IDENTITY, "closed").await;
+    let object = until_seen(&environment, IDENTITY, "closed").await;
     assert!(
         ready(&object)
             .2

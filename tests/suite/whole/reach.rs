@@ -26,9 +26,9 @@ pub(super) fn open_stack_cluster(name: &str, namespace: &str, filter: Option<&st
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_looks_at_its_namespace_and_its_label_only() {
-    let stage = IsolatedEnvironment::start().await;
-    let elsewhere = stage.another_namespace("elsewhere").await;
-    let _manager = stage
+    let environment = IsolatedEnvironment::start().await;
+    let elsewhere = environment.another_namespace("elsewhere").await;
+    let _manager = environment
         .ready_manager("manager", &["--namespace=default", "--watch-filter=blue"])
         .await;
     // The object that the manager reconciles is created last, so there was time for the others before.
@@ -39,15 +39,17 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
         )
         .await;
     for (name, filter) in [("red", Some("red")), ("bare", None), ("blue", Some("blue"))] {
-        stage
+        environment
             .cluster_api
             .create_cluster(name, open_stack_cluster(name, "default", filter))
             .await;
     }
-    stage.until_provisioned("OpenStackCluster", "blue").await;
+    environment
+        .until_provisioned("OpenStackCluster", "blue")
+        .await;
     for (cluster_api, name) in [
-        (&stage.cluster_api, "red"),
-        (&stage.cluster_api, "bare"),
+        (&environment.cluster_api, "red"),
+        (&environment.cluster_api, "bare"),
         (&elsewhere, "foreign"),
     ] {
         let left = cluster_api
@@ -58,7 +60,7 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
         assert_eq!(left["metadata"]["finalizers"], Value::Null, "{name}");
         assert_eq!(left["status"]["conditions"], Value::Null, "{name}");
         assert_eq!(
-            stage.cloud.control().leftovers(&format!("-{name}")),
+            environment.cloud.control().leftovers(&format!("-{name}")),
             [],
             "{name}"
         );
@@ -67,14 +69,14 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
     // The filter also applies to machines: the object of a server gets the label of its machine.
     let spec = json!({"flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "ubuntu-kube"}}});
     for machine in ["w-blue", "w-red"] {
-        stage
+        environment
             .cluster_api
             .create_machine("blue", machine, false, spec.clone())
             .await;
     }
     let label = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
     crate::env::cluster_api::api(
-        &stage.kubernetes.admin().await.unwrap(),
+        &environment.kubernetes.admin().await.unwrap(),
         "default",
         "OpenStackMachine",
     )
@@ -85,8 +87,10 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
     )
     .await
     .unwrap();
-    stage.until_provisioned("OpenStackMachine", "w-blue").await;
-    let left = stage
+    environment
+        .until_provisioned("OpenStackMachine", "w-blue")
+        .await;
+    let left = environment
         .cluster_api
         .get("OpenStackMachine", "w-red")
         .await
@@ -94,7 +98,7 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
         .unwrap();
     assert_eq!(left["metadata"]["finalizers"], Value::Null);
     assert!(
-        stage
+        environment
             .cluster_api
             .get("OpenStackServer", "w-red")
             .await
@@ -126,9 +130,9 @@ fn server_of(machine: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_belongs_to_the_shard_of_its_machine() {
-    let stage = IsolatedEnvironment::start().await;
-    let admin = stage.kubernetes.admin().await.unwrap();
-    let _manager = stage
+    let environment = IsolatedEnvironment::start().await;
+    let admin = environment.kubernetes.admin().await.unwrap();
+    let _manager = environment
         .ready_manager("manager", &["--watch-filter=blue"])
         .await;
     // The object that the manager reconciles is created last, so there was time for the others before.
@@ -139,21 +143,24 @@ async fn a_server_belongs_to_the_shard_of_its_machine() {
             "spec": {"flavor": "m1.small", "image": {"filter": {"name": "ubuntu-kube"}}},
         });
         crate::env::apply::apply(&admin, &[machine]).await.unwrap();
-        let machine = stage.cluster_api.get("OpenStackMachine", name).await;
+        let machine = environment.cluster_api.get("OpenStackMachine", name).await;
         let server = server_of(&machine.unwrap().unwrap());
         crate::env::apply::apply(&admin, &[server]).await.unwrap();
         if name == "leaving" {
-            stage.cluster_api.delete("OpenStackServer", name).await;
+            environment
+                .cluster_api
+                .delete("OpenStackServer", name)
+                .await;
         }
     }
-    stage
+    environment
         .cluster_api
         .until_object("OpenStackServer", "ours", |server| {
             server["status"]["ready"] == true
         })
         .await;
     for name in ["kept", "leaving"] {
-        let server = stage.cluster_api.get("OpenStackServer", name).await;
+        let server = environment.cluster_api.get("OpenStackServer", name).await;
         let server = server.unwrap().unwrap();
         assert_eq!(server["status"]["conditions"], Value::Null, "{name}");
         assert_eq!(
@@ -161,23 +168,23 @@ async fn a_server_belongs_to_the_shard_of_its_machine() {
             json!(["openstackserver.infrastructure.cluster.x-k8s.io"]),
             "{name}"
         );
-        assert_eq!(stage.cloud.control().leftovers(name), [], "{name}");
+        assert_eq!(environment.cloud.control().leftovers(name), [], "{name}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
-    let stage = IsolatedEnvironment::start().await;
-    let _manager = stage.ready_manager("manager", &[]).await;
-    let first = stage.another_namespace("a").await;
-    let second = stage.another_namespace("a-b").await;
+    let environment = IsolatedEnvironment::start().await;
+    let _manager = environment.ready_manager("manager", &[]).await;
+    let first = environment.another_namespace("a").await;
+    let second = environment.another_namespace("a-b").await;
     first
         .create_cluster("b-c", open_stack_cluster("b-c", "a", None))
         .await;
     first.until_provisioned("OpenStackCluster", "b-c").await;
     // The creation time shows which cluster is older. It is in whole seconds.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let mark = stage.cloud.control().last_call();
+    let mark = environment.cloud.control().last_call();
     second
         .create_cluster("c", open_stack_cluster("c", "a-b", None))
         .await;
@@ -188,7 +195,7 @@ async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
             })
         })
         .await;
-    let calls = stage.cloud.control().calls_since(mark);
+    let calls = environment.cloud.control().calls_since(mark);
     let written: Vec<&str> = calls
         .iter()
         .filter(|call| call.method != "GET" && call.label != "token_create")
@@ -200,5 +207,5 @@ async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
     second.until_provisioned("OpenStackCluster", "c").await;
     second.delete("Cluster", "c").await;
     second.until_gone("Cluster", "c").await;
-    assert_eq!(stage.cloud.control().leftovers("a-b-c"), []);
+    assert_eq!(environment.cloud.control().leftovers("a-b-c"), []);
 }

@@ -16,14 +16,14 @@ const MACHINES: [&str; 3] = ["cp-0", "cp-1", "cp-2"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
-    let stage = IsolatedEnvironment::start().await;
+    let environment = IsolatedEnvironment::start().await;
     let seed: u64 = rand::random();
     println!("seed {seed}");
     let mut moments = StdRng::seed_from_u64(seed);
-    let mut manager = stage.ready_manager("0", &[]).await;
+    let mut manager = environment.ready_manager("0", &[]).await;
     let alive = tokio::sync::Mutex::new(());
     let provisioned = async |kind: &str, name: &str| {
-        let cluster_api = &stage.cluster_api;
+        let cluster_api = &environment.cluster_api;
         cluster_api
             .wait_for(kind, name, DISTURBED, is_provisioned)
             .await
@@ -32,14 +32,14 @@ async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
     let script = async {
         {
             let _alive = alive.lock().await;
-            stage.create_cluster("killed", "127.96.0.0/24").await;
+            environment.create_cluster("killed", "127.96.0.0/24").await;
         }
         provisioned("OpenStackCluster", "killed").await;
         for machine in MACHINES {
             {
                 // The webhooks die with the manager: objects are created while it lives.
                 let _alive = alive.lock().await;
-                stage.create_machine("killed", machine, true).await;
+                environment.create_machine("killed", machine, true).await;
             }
             provisioned("OpenStackMachine", machine).await;
         }
@@ -51,13 +51,13 @@ async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
             let _dead = alive.lock().await;
             manager.process.signal("KILL").unwrap();
             manager.process.wait(PATIENCE).unwrap();
-            manager = stage.ready_manager(&life.to_string(), &[]).await;
+            manager = environment.ready_manager(&life.to_string(), &[]).await;
         }
     };
     tokio::join!(script, killer);
-    stage.assert_nothing_exists_twice();
-    stage.delete_cluster("killed").await;
-    stage.assert_nothing_is_left_of("killed");
+    environment.assert_nothing_exists_twice();
+    environment.delete_cluster("killed").await;
+    environment.assert_nothing_is_left_of("killed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,16 +69,18 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
     } else {
         (&SHORT_LEASE[..], Duration::ZERO)
     };
-    let stage = IsolatedEnvironment::start().await;
+    let environment = IsolatedEnvironment::start().await;
     // The second manager serves the webhooks for both, as a Service sends requests to ready Pods only.
     let without_webhooks = [lease, &["--webhook-port=0"]].concat();
-    let mut first = stage.start_manager("first", &without_webhooks);
+    let mut first = environment.start_manager("first", &without_webhooks);
     first.until_logged("Leading").await.unwrap();
-    let mut second = stage.ready_manager("second", lease).await;
-    stage.create_cluster("frozen", "127.80.0.0/24").await;
-    stage.until_provisioned("OpenStackCluster", "frozen").await;
+    let mut second = environment.ready_manager("second", lease).await;
+    environment.create_cluster("frozen", "127.80.0.0/24").await;
+    environment
+        .until_provisioned("OpenStackCluster", "frozen")
+        .await;
     // The creation is under way when the first manager freezes: OpenStack carries it out, and no manager gets the answer.
-    let control = stage.cloud.control();
+    let control = environment.cloud.control();
     control
         .command(Command::Fault(Box::new(Fault {
             matching: CallMatch {
@@ -90,7 +92,7 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
             ..Fault::default()
         })))
         .unwrap();
-    stage.create_machine("frozen", "cp-0", true).await;
+    environment.create_machine("frozen", "cp-0", true).await;
     until("the server is being created", async || {
         let calls = control.calls_since(0);
         let is_under_way = calls.iter().any(|call| call.label == "server_create");
@@ -100,7 +102,9 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
     first.process.signal("STOP").unwrap();
     let frozen = std::time::Instant::now();
     second.until_logged("Leading").await.unwrap();
-    stage.until_provisioned("OpenStackMachine", "cp-0").await;
+    environment
+        .until_provisioned("OpenStackMachine", "cp-0")
+        .await;
     tokio::time::sleep(frozen_for.saturating_sub(frozen.elapsed())).await;
     let before = control.last_call();
     first.process.signal("CONT").unwrap();
@@ -116,6 +120,6 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
         .filter(|call| call.method == "POST" && call.label != "token_create")
         .collect();
     assert_eq!(late, []);
-    assert_eq!(stage.created_twice(), Vec::<String>::new());
-    stage.assert_nothing_exists_twice();
+    assert_eq!(environment.created_twice(), Vec::<String>::new());
+    environment.assert_nothing_exists_twice();
 }

@@ -223,19 +223,25 @@ fn used(event: &Value) -> Option<(Right, bool)> {
 
 /// Creates and deletes a cluster with a machine of each sort and an object of each other kind, and stops the manager. Returns the
 /// manager's resident memory with that cluster, in KiB.
-pub(super) async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manager) -> u64 {
-    stage.create_cluster("life", "127.78.0.0/24").await;
-    stage.until_provisioned("OpenStackCluster", "life").await;
+pub(super) async fn whole_life(environment: &IsolatedEnvironment, manager: &mut Manager) -> u64 {
+    environment.create_cluster("life", "127.78.0.0/24").await;
+    environment
+        .until_provisioned("OpenStackCluster", "life")
+        .await;
     for (name, control_plane) in [("life-cp", true), ("life-worker", false)] {
-        stage.create_machine("life", name, control_plane).await;
-        stage.until_provisioned("OpenStackMachine", name).await;
+        environment
+            .create_machine("life", name, control_plane)
+            .await;
+        environment
+            .until_provisioned("OpenStackMachine", name)
+            .await;
     }
     let resident = manager.process.resident_bytes().unwrap() / 1024;
-    for (kind, name) in others::create_all(stage, "life").await {
-        others::until_seen(stage, kind, &name).await;
+    for (kind, name) in others::create_all(environment, "life").await {
+        others::until_seen(environment, kind, &name).await;
     }
-    stage.delete_cluster("life").await;
-    stage.assert_nothing_is_left_of("life");
+    environment.delete_cluster("life").await;
+    environment.assert_nothing_is_left_of("life");
     // An orderly stop uses the right to give the lease back.
     manager.process.signal("TERM").unwrap();
     assert!(manager.process.wait(PATIENCE).unwrap().success());
@@ -285,13 +291,15 @@ fn assert_exactly_used(requests: &[Value], granted: &BTreeSet<Right>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_life_needs_exactly_the_shipped_rights() {
-    let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.ready_manager("manager", &["--leader-elect"]).await;
-    let resident = whole_life(&stage, &mut manager).await;
+    let environment = IsolatedEnvironment::start().await;
+    let mut manager = environment
+        .ready_manager("manager", &["--leader-elect"])
+        .await;
+    let resident = whole_life(&environment, &mut manager).await;
     println!("resident memory with one cluster: {resident} KiB");
     let shipped = std::fs::read_to_string(test_support::repository("deploy/rbac.yaml")).unwrap();
     assert_exactly_used(
-        &stage.kubernetes.audit_events().unwrap(),
+        &environment.kubernetes.audit_events().unwrap(),
         &granted(&shipped),
     );
 }
@@ -310,8 +318,8 @@ fn manifests_for_one_namespace() -> String {
 async fn a_manager_of_one_namespace_needs_exactly_its_rights_there_and_leaves_other_namespaces_alone()
  {
     let manifests = manifests_for_one_namespace();
-    let stage = IsolatedEnvironment::start_from(&manifests).await;
-    let elsewhere = stage.another_namespace("elsewhere").await;
+    let environment = IsolatedEnvironment::start_from(&manifests).await;
+    let elsewhere = environment.another_namespace("elsewhere").await;
     let deployment = documents(&manifests)
         .unwrap()
         .into_iter()
@@ -324,14 +332,14 @@ async fn a_manager_of_one_namespace_needs_exactly_its_rights_there_and_leaves_ot
         .iter()
         .map(|argument| argument.as_str().unwrap())
         .collect();
-    let mut manager = stage.ready_manager("manager", &arguments).await;
+    let mut manager = environment.ready_manager("manager", &arguments).await;
     // This cluster exists from the beginning, so a manager that saw it would have the whole test to act on it.
     elsewhere
         .create_cluster("foreign", open_stack_cluster("foreign", "elsewhere", None))
         .await;
-    whole_life(&stage, &mut manager).await;
+    whole_life(&environment, &mut manager).await;
 
-    let requests = stage.kubernetes.audit_events().unwrap();
+    let requests = environment.kubernetes.audit_events().unwrap();
     assert_exactly_used(&requests, &granted(&manifests));
     for request in &requests {
         let namespace = request["objectRef"]["namespace"].as_str();
@@ -347,10 +355,10 @@ async fn a_manager_of_one_namespace_needs_exactly_its_rights_there_and_leaves_ot
         .unwrap();
     assert_eq!(left["metadata"]["finalizers"], Value::Null);
     assert_eq!(left["status"]["conditions"], Value::Null);
-    assert_eq!(stage.cloud.control().leftovers("-foreign"), []);
+    assert_eq!(environment.cloud.control().leftovers("-foreign"), []);
 
     // The manager may read credentials only in its own namespace.
-    let client = stage.client_of_the_manager().await;
+    let client = environment.client_of_the_manager().await;
     let secrets = |namespace: &str| -> Api<Secret> { Api::namespaced(client.clone(), namespace) };
     secrets("default").get("cloud-config").await.unwrap();
     let refused = secrets("elsewhere").get("cloud-config").await.unwrap_err();

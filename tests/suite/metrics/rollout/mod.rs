@@ -66,7 +66,7 @@ fn now() -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
-    let stage = MonitoredClusters::start().await;
+    let environment = MonitoredClusters::start().await;
     let clouds = [
         ("green", cloud().await),
         ("broken", cloud().await),
@@ -74,7 +74,7 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
         ("locked", cloud().await),
     ];
     for (name, cloud) in &clouds {
-        stage.credentials(name, cloud).await;
+        environment.credentials(name, cloud).await;
     }
     let [(_, green), (_, broken), (_, busy), (_, locked)] = &clouds;
     for command in [
@@ -93,8 +93,8 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
         ("slow", "busy"),
         ("shut", "locked"),
     ];
-    join_all(clusters.map(|(cluster, cloud)| stage.cluster(cluster, cloud))).await;
-    stage.until_all_is_quiet().await;
+    join_all(clusters.map(|(cluster, cloud)| environment.cluster(cluster, cloud))).await;
+    environment.until_all_is_quiet().await;
 
     let begun = now();
     let dark = member(green, "dark-cp-0");
@@ -124,11 +124,11 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
     ] {
         cloud.control().run(command).unwrap();
     }
-    stage.machine("red", "green", 1).await;
-    let rolled = roll(&stage, green, begun).await;
+    environment.machine("red", "green", 1).await;
+    let rolled = roll(&environment, green, begun).await;
 
     let expected = named(&EXPECTED);
-    let fired = until_fired(&stage, begun, &expected).await;
+    let fired = until_fired(&environment, begun, &expected).await;
     let missing: Vec<_> = expected.difference(&fired).collect();
     let surplus: Vec<_> = fired
         .difference(&expected)
@@ -139,7 +139,7 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
         "did not fire: {missing:?}; fired besides: {surplus:?}"
     );
 
-    let scrape = stage.scrape().await;
+    let scrape = environment.scrape().await;
     matches_the_catalogue(&scrape, true);
     let output = promtool(Path::new("."), &["check", "metrics"], &scrape).unwrap();
     assert!(
@@ -152,8 +152,8 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
     let series: usize = found.values().map(|family| family.series).sum();
     assert!(series <= at_most, "{series} series, promised {at_most}");
 
-    every_query_has_an_answer(&stage, (begun, now())).await;
-    let drawn = picture::draw(&stage.prometheus, (begun, rolled)).await;
+    every_query_has_an_answer(&environment, (begun, now())).await;
+    let drawn = picture::draw(&environment.prometheus, (begun, rolled)).await;
     if std::env::var_os("CAPO_RS_WRITE_DOCS").is_some() {
         std::fs::write(
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rollout-gates.svg"),
@@ -165,20 +165,20 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
 
 /// Adds two machines to `demo`, the first of which is held until an alert fires, and removes its oldest machine while the
 /// health checks of the new ones fail until another alert fires. Returns the time at which that was done.
-async fn roll(stage: &MonitoredClusters, cloud: &FakeCloud, begun: f64) -> f64 {
-    stage.machine("demo", "green", 1).await;
+async fn roll(environment: &MonitoredClusters, cloud: &FakeCloud, begun: f64) -> f64 {
+    environment.machine("demo", "green", 1).await;
     let alerts = [
         ("CapoLBMemberStuck", "demo demo-cp-1 6443"),
         ("CapoRolloutGateHeld", "demo demo-cp-1 admission"),
     ];
-    until_fired(stage, begun, &named(&alerts)).await;
+    until_fired(environment, begun, &named(&alerts)).await;
     cloud
         .control()
         .run(json!({"release": "demo-cp-1"}))
         .unwrap();
-    stage.until_joined("demo", 1).await;
-    stage.machine("demo", "green", 2).await;
-    stage.until_joined("demo", 2).await;
+    environment.until_joined("demo", 1).await;
+    environment.machine("demo", "green", 2).await;
+    environment.until_joined("demo", 2).await;
     let new = ["demo-cp-1", "demo-cp-2"].map(|machine| member(cloud, machine));
     for member in &new {
         let status = json!({"object": member, "kind": "member", "operating": "ERROR"});
@@ -186,7 +186,7 @@ async fn roll(stage: &MonitoredClusters, cloud: &FakeCloud, begun: f64) -> f64 {
     }
     let heal = async {
         let held = [("CapoRolloutGateHeld", "demo demo-cp-0 release")];
-        until_fired(stage, begun, &named(&held)).await;
+        until_fired(environment, begun, &named(&held)).await;
         for member in &new {
             cloud
                 .control()
@@ -194,7 +194,7 @@ async fn roll(stage: &MonitoredClusters, cloud: &FakeCloud, begun: f64) -> f64 {
                 .unwrap();
         }
     };
-    futures::join!(stage.replace("demo-cp-0"), heal);
+    futures::join!(environment.replace("demo-cp-0"), heal);
     now()
 }
 
@@ -218,12 +218,12 @@ fn member(cloud: &FakeCloud, name: &str) -> String {
 /// The alerts that have fired since `begun`, as soon as all wanted ones have fired, or when even a busy machine would have let
 /// them fire.
 async fn until_fired(
-    stage: &MonitoredClusters,
+    environment: &MonitoredClusters,
     begun: f64,
     wanted: &BTreeSet<(String, String)>,
 ) -> BTreeSet<(String, String)> {
     let seen = WAIT.ok(async || {
-        let alerts = stage
+        let alerts = environment
             .prometheus
             .range(r#"ALERTS{alertstate="firing"}"#, (begun, now()), 1.0)
             .await
@@ -263,13 +263,17 @@ fn name_and_object(labels: &Value) -> (String, String) {
     )
 }
 
-async fn every_query_has_an_answer(stage: &MonitoredClusters, range: (f64, f64)) {
+async fn every_query_has_an_answer(environment: &MonitoredClusters, range: (f64, f64)) {
     let mut empty = Vec::new();
     for board in boards::all() {
         for panel in &board.panels {
             for query in &panel.queries {
                 let asked = boards::filled_in(&query.expression, "10s", range.1 - range.0);
-                let answer = stage.prometheus.range(&asked, range, 2.0).await.unwrap();
+                let answer = environment
+                    .prometheus
+                    .range(&asked, range, 2.0)
+                    .await
+                    .unwrap();
                 let values = answer["result"].as_array().unwrap().iter();
                 let mut values = values.flat_map(|series| series["values"].as_array().unwrap());
                 if !values.any(|point| {
@@ -285,7 +289,7 @@ async fn every_query_has_an_answer(stage: &MonitoredClusters, range: (f64, f64))
             }
         }
         for query in board.queries_of_annotations() {
-            stage
+            environment
                 .prometheus
                 .range(&boards::filled_in(&query, "10s", 60.0), range, 2.0)
                 .await
@@ -294,11 +298,19 @@ async fn every_query_has_an_answer(stage: &MonitoredClusters, range: (f64, f64))
     }
     assert!(empty.is_empty(), "no data:\n{}", empty.join("\n"));
     for query in of_the_page() {
-        let answer = stage.prometheus.range(&query, range, 2.0).await.unwrap();
+        let answer = environment
+            .prometheus
+            .range(&query, range, 2.0)
+            .await
+            .unwrap();
         assert_ne!(answer["result"], json!([]), "{query}");
     }
     for record in rules::recorded() {
-        let answer = stage.prometheus.range(&record, range, 2.0).await.unwrap();
+        let answer = environment
+            .prometheus
+            .range(&record, range, 2.0)
+            .await
+            .unwrap();
         assert_ne!(answer["result"], json!([]), "{record}");
     }
 }

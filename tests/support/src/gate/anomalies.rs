@@ -104,7 +104,7 @@ impl ControlPlane {
         under.write_status(Kind::Member, &name, "ERROR").await;
         self.until_error_is_reported(1, since).await;
         let machine = self
-            .stage
+            .environment
             .cluster_api
             .get("OpenStackMachine", &self.name(1))
             .await;
@@ -137,7 +137,7 @@ impl ControlPlane {
                     && message.ends_with("; members are stuck in a PENDING status")
             })
         };
-        self.stage
+        self.environment
             .cluster_api
             .until_object("OpenStackCluster", &self.cluster, is_reported)
             .await;

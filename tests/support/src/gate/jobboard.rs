@@ -137,7 +137,7 @@ impl Orphaned {
         loop {
             let name = control_plane.name(1);
             let machine = control_plane
-                .stage
+                .environment
                 .cluster_api
                 .get("OpenStackMachine", &name);
             let machine = machine.await.unwrap().unwrap();

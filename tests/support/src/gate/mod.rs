@@ -47,7 +47,7 @@ const FLAGS: [&str; 5] = [
 /// A cluster of control-plane machines under one manager.
 struct ControlPlane {
     cluster: String,
-    stage: ReplayEnvironment,
+    environment: ReplayEnvironment,
 }
 
 /// The scenario.
@@ -108,21 +108,21 @@ impl ControlPlane {
         data_path: Option<&DataPath>,
     ) -> Self {
         let variables = data_path.map(DataPath::variables).unwrap_or_default();
-        let stage = ReplayEnvironment::start(under, flags, variables).await;
+        let environment = ReplayEnvironment::start(under, flags, variables).await;
         if let Some(data_path) = data_path {
             let authority = authority(name, data_path);
-            apply(&stage.admin, &[authority]).await.unwrap();
+            apply(&environment.admin, &[authority]).await.unwrap();
         }
         let provider = json!({"apiServer": {"managedLoadBalancer": {"provider": provider}}});
         let object = open_stack_cluster(NAMESPACE, name, &identity(), &provider);
-        stage.cluster_api.create_cluster(name, object).await;
-        let cluster_api = &stage.cluster_api;
+        environment.cluster_api.create_cluster(name, object).await;
+        let cluster_api = &environment.cluster_api;
         cluster_api
             .until_provisioned("OpenStackCluster", name)
             .await;
         Self {
             cluster: name.to_owned(),
-            stage,
+            environment,
         }
     }
 
@@ -132,14 +132,14 @@ impl ControlPlane {
 
     async fn machine(&self, index: usize) {
         let spec = machine_spec(&identity(), "cirros");
-        self.stage
+        self.environment
             .cluster_api
             .create_machine(&self.cluster, &self.name(index), true, spec)
             .await;
     }
 
     async fn until_admitted(&self, index: usize) {
-        self.stage
+        self.environment
             .cluster_api
             .until_object("Machine", &self.name(index), |machine| {
                 !machine["status"]["nodeRef"].is_null()
@@ -155,7 +155,7 @@ impl ControlPlane {
             condition(machine, "APIServerLoadBalancerReady")
                 .is_some_and(|(_, reason, _)| reasons.split(' ').any(|one| one == reason))
         };
-        self.stage
+        self.environment
             .cluster_api
             .until_object("OpenStackMachine", &name, |machine| {
                 assert!(!is_provisioned(machine), "{name} was admitted: {machine:#}");
@@ -164,7 +164,11 @@ impl ControlPlane {
             .await;
         let begun = Instant::now();
         while begun.elapsed() < WATCHED {
-            let machine = self.stage.cluster_api.get("OpenStackMachine", &name).await;
+            let machine = self
+                .environment
+                .cluster_api
+                .get("OpenStackMachine", &name)
+                .await;
             let machine = machine.unwrap().unwrap();
             assert!(
                 !is_provisioned(&machine),
@@ -184,7 +188,7 @@ impl ControlPlane {
                 line.contains("Member changed") && line.contains(&name) && line.contains("ERROR")
             })
         };
-        self.stage
+        self.environment
             .cluster_api
             .until_object("OpenStackMachine", &name, |machine| {
                 condition(machine, "APIServerLoadBalancerReady")
@@ -196,15 +200,15 @@ impl ControlPlane {
 
     /// The log of the manager so far.
     fn log(&self) -> String {
-        std::fs::read_to_string(self.stage.manager.process.log()).unwrap()
+        std::fs::read_to_string(self.environment.manager.process.log()).unwrap()
     }
 
     async fn delete_cluster(&self) {
-        self.stage
+        self.environment
             .cluster_api
             .delete("Cluster", &self.cluster)
             .await;
-        self.stage
+        self.environment
             .cluster_api
             .until_gone("Cluster", &self.cluster)
             .await;

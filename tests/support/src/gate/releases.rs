@@ -75,7 +75,7 @@ pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
 
 impl ControlPlane {
     async fn delete_machine(&self, index: usize) {
-        self.stage
+        self.environment
             .cluster_api
             .delete("Machine", &self.name(index))
             .await;
@@ -96,7 +96,7 @@ impl ControlPlane {
     /// Waits until our hook is removed, at which time the member must not exist either, and then until the Machine is gone.
     async fn until_let_go(&self, data_path: &DataPath, index: usize) {
         let name = self.name(index);
-        self.stage
+        self.environment
             .cluster_api
             .until_object("Machine", &name, |machine| !is_hooked(machine))
             .await;
@@ -105,7 +105,10 @@ impl ControlPlane {
             self.member_of(&members, index).is_none(),
             "{name} was let go with a member: {members:#?}"
         );
-        self.stage.cluster_api.until_gone("Machine", &name).await;
+        self.environment
+            .cluster_api
+            .until_gone("Machine", &name)
+            .await;
     }
 
     /// Waits until the proof has failed, then watches for [`WATCHED`] that the machine is held for it.
@@ -118,16 +121,20 @@ impl ControlPlane {
                     && message.contains(&own.to_string())
             })
         };
-        self.stage
+        self.environment
             .cluster_api
             .until_object("OpenStackMachine", &name, is_unproven)
             .await;
         let begun = Instant::now();
         while begun.elapsed() < WATCHED {
-            let machine = self.stage.cluster_api.get("OpenStackMachine", &name).await;
+            let machine = self
+                .environment
+                .cluster_api
+                .get("OpenStackMachine", &name)
+                .await;
             let machine = machine.unwrap().unwrap();
             assert!(is_unproven(&machine), "another reason: {machine:#}");
-            let machine = self.stage.cluster_api.get("Machine", &name).await;
+            let machine = self.environment.cluster_api.get("Machine", &name).await;
             let machine = machine.unwrap().unwrap();
             assert!(is_hooked(&machine), "{name} was let go");
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -23,7 +23,7 @@ const RANGE: &str = "192.0.2.0/24";
 
 /// One cluster, in a management cluster of its own.
 struct Life {
-    stage: ReplayEnvironment,
+    environment: ReplayEnvironment,
     contract: Contract,
     cluster: String,
 }
@@ -32,7 +32,7 @@ impl Life {
     /// Begins with a cluster that has a managed network, security groups and load balancer, except as `change` says.
     async fn begin(under: &impl CloudUnderTest, change: impl FnOnce(&Contract) -> Value) -> Self {
         let contract = Contract::with(under).await;
-        let stage = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
+        let environment = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
         let cluster = format!("{}-c", contract.name);
         let mut spec = json!({
             "identityRef": identity(),
@@ -45,9 +45,12 @@ impl Life {
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
             "metadata": {"name": cluster, "namespace": "default"}, "spec": spec,
         });
-        stage.cluster_api.create_cluster(&cluster, object).await;
+        environment
+            .cluster_api
+            .create_cluster(&cluster, object)
+            .await;
         let life = Self {
-            stage,
+            environment,
             contract,
             cluster,
         };
@@ -58,7 +61,7 @@ impl Life {
     /// The OpenStackCluster as soon as `wanted` holds for it.
     async fn until_cluster(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let (kind, name) = ("OpenStackCluster", &self.cluster);
-        self.stage
+        self.environment
             .cluster_api
             .until_object(kind, name, wanted)
             .await
@@ -66,7 +69,7 @@ impl Life {
 
     async fn change(&self, spec: Value) {
         let change = json!({ "spec": spec });
-        self.stage
+        self.environment
             .patch("OpenStackCluster", &self.cluster, change)
             .await;
     }
@@ -75,12 +78,12 @@ impl Life {
     async fn machine(&self, index: usize) -> String {
         let name = format!("{}-{index}", self.cluster);
         let spec = machine_spec(&identity(), "cirros");
-        let cluster_api = &self.stage.cluster_api;
+        let cluster_api = &self.environment.cluster_api;
         cluster_api
             .create_machine(&self.cluster, &name, true, spec)
             .await;
         let has_joined = |machine: &Value| !machine["status"]["nodeRef"].is_null();
-        self.stage
+        self.environment
             .cluster_api
             .until_object("Machine", &name, has_joined)
             .await;
@@ -89,7 +92,7 @@ impl Life {
 
     /// Deletes the cluster and checks that nothing of it is left.
     async fn end(&self) {
-        self.stage.delete("Cluster", &self.cluster).await;
+        self.environment.delete("Cluster", &self.cluster).await;
         let left = leftovers(&self.contract, &self.cluster).await;
         assert_eq!(left, Vec::<String>::new());
     }
@@ -266,20 +269,20 @@ pub async fn without_a_load_balancer_the_floating_ip_moves_before_its_machine_go
     let second = life.machine(1).await;
     assert_eq!(life.carrier(address).await, format!("{first}-0"));
     let is_held = |machine: &Value| machine["metadata"]["annotations"][HOOK].is_string();
-    life.stage
+    life.environment
         .cluster_api
         .until_object("Machine", &first, is_held)
         .await;
-    life.stage.cluster_api.delete("Machine", &first).await;
+    life.environment.cluster_api.delete("Machine", &first).await;
     let new = json!(format!("{second}-0"));
     until_true("the floating IP is on the other machine", async || {
         life.carrier(address).await == new
     })
     .await;
     // No API server answers at the floating IP, so the Machine is held until the Cluster is deleted.
-    life.stage.passes(3).await;
+    life.environment.passes(3).await;
     let machine = life
-        .stage
+        .environment
         .cluster_api
         .until_object("Machine", &first, |_| true)
         .await;

@@ -38,7 +38,7 @@ fn is_ready(server: &Value, status: &str) -> bool {
 
 pub async fn trunk_volumes_server_group_and_config_drive(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let stage = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
+    let environment = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
     let (network, _) = contract.network("10.7.0.0/24").await;
     let name = format!("{}-s", contract.name);
     let group = format!("{name}-group");
@@ -51,8 +51,8 @@ pub async fn trunk_volumes_server_group_and_config_drive(under: &impl CloudUnder
         "serverMetadata": [{"key": "purpose", "value": "test"}],
     });
     let wanted = server(&name, network.id.as_str(), &wanted);
-    apply(&stage.admin, &[wanted]).await.unwrap();
-    let made = stage.until_condition(SERVER, &name, "Ready").await;
+    apply(&environment.admin, &[wanted]).await.unwrap();
+    let made = environment.until_condition(SERVER, &name, "Ready").await;
     let id = made["status"]["instanceID"].as_str().unwrap();
     let (_, shown) = contract.raw.get("compute", &format!("servers/{id}")).await;
     let shown = &shown["server"];
@@ -71,23 +71,23 @@ pub async fn trunk_volumes_server_group_and_config_drive(under: &impl CloudUnder
     assert_eq!(trunk.unwrap()["port_id"], carried.unwrap()["id"]);
     assert_eq!(carried.unwrap()["device_id"], id);
 
-    stage.delete(SERVER, &name).await;
+    environment.delete(SERVER, &name).await;
     assert_eq!(leftovers(&contract, &name).await, Vec::<String>::new());
     contract.delete_network(&network).await;
 }
 
 pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let stage = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
+    let environment = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
     let (network, _) = contract.network("10.7.1.0/24").await;
     let names = ["hand", "error", "soft"].map(|end| format!("{}-{end}", contract.name));
     let wanted = names
         .each_ref()
         .map(|name| server(name, network.id.as_str(), &json!({})));
-    apply(&stage.admin, &wanted).await.unwrap();
+    apply(&environment.admin, &wanted).await.unwrap();
     let mut ids = Vec::new();
     for name in &names {
-        let made = stage.until_condition(SERVER, name, "Ready").await;
+        let made = environment.until_condition(SERVER, name, "Ready").await;
         ids.push(made["status"]["instanceID"].as_str().unwrap().to_owned());
     }
     let [by_hand, in_error, softly] = &names;
@@ -98,21 +98,21 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
 
     delete_by_hand(0).await;
     under.write_server_state(in_error, ServerState::Error).await;
-    stage
+    environment
         .cluster_api
         .until_object(SERVER, by_hand, |it| is_ready(it, "False"))
         .await;
-    stage
+    environment
         .cluster_api
         .until_object(SERVER, in_error, |it| is_ready(it, "False"))
         .await;
     under
         .write_server_state(in_error, ServerState::Active)
         .await;
-    let repaired = stage.until_condition(SERVER, in_error, "Ready").await;
+    let repaired = environment.until_condition(SERVER, in_error, "Ready").await;
     assert_eq!(repaired["status"]["instanceID"], json!(ids[1]));
     // The controller creates no second server.
-    let lost = stage
+    let lost = environment
         .cluster_api
         .until_object(SERVER, by_hand, |_| true)
         .await;
@@ -123,7 +123,7 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
         .write_server_state(softly, ServerState::SoftDeleted)
         .await;
     for name in &names {
-        stage.delete(SERVER, name).await;
+        environment.delete(SERVER, name).await;
     }
     under.write_server_state(softly, ServerState::Active).await;
     delete_by_hand(2).await;
@@ -136,8 +136,8 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
 
 pub async fn a_floating_ip_of_a_pool(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let stage = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
-    let _collector = garbage::collect(&stage.admin, "default");
+    let environment = ReplayEnvironment::start(under, &FLAGS, Vec::new()).await;
+    let _collector = garbage::collect(&environment.admin, "default");
     let brought = Brought::create(&contract, "10.7.2.0/24").await;
     let pool = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": POOL,
@@ -148,8 +148,8 @@ pub async fn a_floating_ip_of_a_pool(under: &impl CloudUnderTest) {
     let reference = json!({"floatingIPPoolRef":
         {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": POOL, "name": "pool"}});
     let wanted = server(&name, brought.network.id.as_str(), &reference);
-    apply(&stage.admin, &[pool, wanted]).await.unwrap();
-    stage.until_condition(SERVER, &name, "Ready").await;
+    apply(&environment.admin, &[pool, wanted]).await.unwrap();
+    environment.until_condition(SERVER, &name, "Ready").await;
     let ports = list(&contract, "network", "ports").await;
     let port = format!("{name}-0");
     let port = ports
@@ -161,14 +161,17 @@ pub async fn a_floating_ip_of_a_pool(under: &impl CloudUnderTest) {
         all.into_iter().find(|one| one["port_id"] == port["id"])
     };
     let address = carried().await.unwrap();
-    let pool = stage.cluster_api.until_object(POOL, "pool", |_| true).await;
+    let pool = environment
+        .cluster_api
+        .until_object(POOL, "pool", |_| true)
+        .await;
     assert_eq!(
         pool["status"]["claimedIPs"],
         json!([address["floating_ip_address"]])
     );
 
-    stage.delete(SERVER, &name).await;
-    stage.delete(POOL, "pool").await;
+    environment.delete(SERVER, &name).await;
+    environment.delete(POOL, "pool").await;
     let all = list(&contract, "network", "floatingips").await;
     assert!(all.iter().all(|one| one["id"] != address["id"]), "kept");
     brought.delete(&contract).await;

@@ -37,7 +37,7 @@ pub(super) fn is_deep() -> bool {
 }
 
 /// A cluster `c1` with a managed network and load balancer, whose health monitor is quick.
-pub(super) async fn cluster(stage: &Environment, range: &str, provider: &str) {
+pub(super) async fn cluster(environment: &Environment, range: &str, provider: &str) {
     let spec = json!({
         "identityRef": identity(),
         "managedSubnets": [{"cidr": range}],
@@ -48,15 +48,17 @@ pub(super) async fn cluster(stage: &Environment, range: &str, provider: &str) {
     });
     let object = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-        "metadata": {"name": "c1", "namespace": stage.namespace}, "spec": spec,
+        "metadata": {"name": "c1", "namespace": environment.namespace}, "spec": spec,
     });
-    stage.cluster_api.create_cluster("c1", object).await;
-    stage.until_provisioned("OpenStackCluster", "c1").await;
+    environment.cluster_api.create_cluster("c1", object).await;
+    environment
+        .until_provisioned("OpenStackCluster", "c1")
+        .await;
 }
 
 /// Creates a control-plane machine.
-pub(super) async fn create(stage: &Environment, name: &str) {
-    stage
+pub(super) async fn create(environment: &Environment, name: &str) {
+    environment
         .cluster_api
         .create_machine("c1", name, true, machine_spec())
         .await;
@@ -64,17 +66,17 @@ pub(super) async fn create(stage: &Environment, name: &str) {
 
 /// Creates control-plane machines one after the other, as a control plane does. A new member is enabled by a write after its
 /// machine was admitted. This write is also over.
-pub(super) async fn join(stage: &Environment, names: &[&str]) {
+pub(super) async fn join(environment: &Environment, names: &[&str]) {
     for name in names {
-        create(stage, name).await;
-        has_joined(stage, name).await;
-        until_enabled(stage, name).await;
+        create(environment, name).await;
+        has_joined(environment, name).await;
+        until_enabled(environment, name).await;
     }
 }
 
 /// Returns when the machine is admitted, has a node and carries our hook.
-pub(super) async fn has_joined(stage: &Environment, name: &str) {
-    stage
+pub(super) async fn has_joined(environment: &Environment, name: &str) {
+    environment
         .until_object("Machine", name, |machine| {
             machine["status"]["nodeRef"].is_object() && is_hooked(machine)
         })
@@ -82,9 +84,9 @@ pub(super) async fn has_joined(stage: &Environment, name: &str) {
 }
 
 /// Returns when the machine's member gets traffic, its tag is off, and Octavia has applied that.
-pub(super) async fn until_enabled(stage: &Environment, name: &str) {
+pub(super) async fn until_enabled(environment: &Environment, name: &str) {
     until("the member is enabled", async || {
-        let found = member(stage, name).await?;
+        let found = member(environment, name).await?;
         let is_applied = found.provisioning_status == ProvisioningStatus::Active;
         if found.admin_state_up {
             assert!(!found.tags.iter().any(|tag| tag == JOINING), "{found:?}");
@@ -96,25 +98,25 @@ pub(super) async fn until_enabled(stage: &Environment, name: &str) {
 
 /// A cluster whose members' health is not reported, and its first machine `m0`, whose API server is up.
 pub(super) async fn first_up(namespace: &str, range: &str) -> (Environment, Authority, ApiServer) {
-    let stage = Environment::in_namespace(namespace).start().await;
-    stage.command(json!({"assumed_health": "silent"}));
-    let authority = authority(&stage).await;
-    cluster(&stage, range, "amphora").await;
-    join(&stage, &["m0"]).await;
-    let own = address(&stage, "m0").await;
+    let environment = Environment::in_namespace(namespace).start().await;
+    environment.command(json!({"assumed_health": "silent"}));
+    let authority = authority(&environment).await;
+    cluster(&environment, range, "amphora").await;
+    join(&environment, &["m0"]).await;
+    let own = address(&environment, "m0").await;
     let server = ApiServer::listen((own, 6443), &authority, &["kubernetes"], 200).await;
-    (stage, authority, server)
+    (environment, authority, server)
 }
 
 /// The cluster's authority, as Cluster API keeps it.
-async fn authority(stage: &Environment) -> Authority {
+async fn authority(environment: &Environment) -> Authority {
     let authority = Authority::new("cluster authority").unwrap();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "c1-ca", "namespace": stage.namespace},
+        "metadata": {"name": "c1-ca", "namespace": environment.namespace},
         "stringData": {"tls.crt": authority.certificate(), "tls.key": "not needed"},
     });
-    apply(&stage.admin, &[secret]).await.unwrap();
+    apply(&environment.admin, &[secret]).await.unwrap();
     authority
 }
 
@@ -133,12 +135,12 @@ pub(super) fn gate(object: &Value) -> (&str, &str, &str) {
 
 /// Returns when the machine's condition has this reason and its message all of these words.
 pub(super) async fn until_held(
-    stage: &Environment,
+    environment: &Environment,
     name: &str,
     reason: &str,
     words: &[&str],
 ) -> Value {
-    stage
+    environment
         .until_object("OpenStackMachine", name, |machine| {
             let (status, shown, message) = gate(machine);
             status != "True" && shown == reason && words.iter().all(|word| message.contains(word))
@@ -147,8 +149,8 @@ pub(super) async fn until_held(
 }
 
 /// The machine's own address.
-pub(super) async fn address(stage: &Environment, name: &str) -> IpAddr {
-    let machine = stage
+pub(super) async fn address(environment: &Environment, name: &str) -> IpAddr {
+    let machine = environment
         .until_object("OpenStackMachine", name, |machine| {
             internal(machine).is_some()
         })
@@ -165,10 +167,10 @@ fn internal(machine: &Value) -> Option<IpAddr> {
 }
 
 /// The endpoint's pool.
-pub(super) async fn pool(stage: &Environment) -> Pool {
-    let cloud = stage.openstack();
+pub(super) async fn pool(environment: &Environment) -> Pool {
+    let cloud = environment.openstack();
     let filter = LoadBalancerFilter {
-        name: Some(balancer_name(stage)),
+        name: Some(balancer_name(environment)),
         ..LoadBalancerFilter::default()
     };
     let found = cloud.load_balancers(&filter, Priority::Gate).await.unwrap();
@@ -176,14 +178,17 @@ pub(super) async fn pool(stage: &Environment) -> Pool {
     pools.into_iter().next().unwrap()
 }
 
-pub(super) fn balancer_name(stage: &Environment) -> String {
-    format!("k8s-clusterapi-cluster-{}-c1-kubeapi", stage.namespace)
+pub(super) fn balancer_name(environment: &Environment) -> String {
+    format!(
+        "k8s-clusterapi-cluster-{}-c1-kubeapi",
+        environment.namespace
+    )
 }
 
 /// A machine's member, as its user sees it.
-pub(super) async fn member(stage: &Environment, machine: &str) -> Option<Member> {
-    let pool = pool(stage).await;
-    let members = stage
+pub(super) async fn member(environment: &Environment, machine: &str) -> Option<Member> {
+    let pool = pool(environment).await;
+    let members = environment
         .openstack()
         .members(&pool.id, Priority::Gate)
         .await
@@ -195,8 +200,8 @@ pub(super) async fn member(stage: &Environment, machine: &str) -> Option<Member>
 }
 
 /// Makes a member by hand and waits until Octavia has done so.
-pub(super) async fn stranger(stage: &Environment, name: &str, address: IpAddr) -> Member {
-    let (cloud, pool) = (stage.openstack(), pool(stage).await);
+pub(super) async fn stranger(environment: &Environment, name: &str, address: IpAddr) -> Member {
+    let (cloud, pool) = (environment.openstack(), pool(environment).await);
     let new = NewMember {
         name: name.to_owned(),
         address,
@@ -213,8 +218,8 @@ pub(super) async fn stranger(stage: &Environment, name: &str, address: IpAddr) -
 }
 
 /// Writes of members since call number `since`, as `PUT <name or id> <body>`.
-pub(super) fn member_writes(stage: &Environment, since: u64) -> Vec<fake_cloud::Call> {
-    stage
+pub(super) fn member_writes(environment: &Environment, since: u64) -> Vec<fake_cloud::Call> {
+    environment
         .cloud
         .control()
         .calls_since(since)
@@ -228,16 +233,16 @@ pub(super) fn member_writes(stage: &Environment, since: u64) -> Vec<fake_cloud::
 }
 
 /// Sets the operating status of a member from now on.
-pub(super) async fn operating(stage: &Environment, machine: &str, status: &str) {
-    let member = member(stage, machine).await.unwrap();
-    stage.command(
+pub(super) async fn operating(environment: &Environment, machine: &str, status: &str) {
+    let member = member(environment, machine).await.unwrap();
+    environment.command(
         json!({"set_status": {"object": member.id, "kind": "member", "operating": status}}),
     );
 }
 
 /// Returns when the status of the OpenStackCluster shows that capo-rs has read this of a machine's member.
-pub(super) async fn until_seen(stage: &Environment, machine: &str, operating: &str) {
-    stage
+pub(super) async fn until_seen(environment: &Environment, machine: &str, operating: &str) {
+    environment
         .until_object("OpenStackCluster", "c1", |cluster| {
             let members = &cluster["status"]["apiServerManagedLoadBalancer"]["members"];
             let mut own = members.as_array().into_iter().flatten();
@@ -247,8 +252,13 @@ pub(super) async fn until_seen(stage: &Environment, machine: &str, operating: &s
 }
 
 /// Sets or removes annotations.
-pub(super) async fn annotate(stage: &Environment, kind: &str, name: &str, annotations: Value) {
-    stage
+pub(super) async fn annotate(
+    environment: &Environment,
+    kind: &str,
+    name: &str,
+    annotations: Value,
+) {
+    environment
         .patch(
             kind,
             name,
@@ -258,8 +268,8 @@ pub(super) async fn annotate(stage: &Environment, kind: &str, name: &str, annota
 }
 
 /// Warnings about an object, as `reason: note`.
-pub(super) async fn warnings(stage: &Environment, kind: &str, name: &str) -> Vec<String> {
-    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+pub(super) async fn warnings(environment: &Environment, kind: &str, name: &str) -> Vec<String> {
+    let events: Api<Event> = Api::namespaced(environment.admin.clone(), &environment.namespace);
     let list = events.list(&ListParams::default()).await.unwrap();
     list.items
         .into_iter()
@@ -280,10 +290,15 @@ pub(super) async fn warnings(stage: &Environment, kind: &str, name: &str) -> Vec
 }
 
 /// Returns when a warning about an object has all of these words.
-pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, words: &[&str]) {
+pub(super) async fn until_warned(
+    environment: &Environment,
+    kind: &str,
+    name: &str,
+    words: &[&str],
+) {
     let what = format!("a warning about {kind} {name} with {words:?}");
     until(&what, async || {
-        let warnings = warnings(stage, kind, name).await;
+        let warnings = warnings(environment, kind, name).await;
         let has_all = |warning: &String| words.iter().all(|word| warning.contains(word));
         warnings.iter().any(has_all).then_some(())
     })
@@ -291,23 +306,23 @@ pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, wo
 }
 
 /// Sets the status of KubeadmControlPlane's condition for the machine's API server from now on.
-pub(super) async fn pod_health(stage: &Environment, name: &str, status: &str) {
-    let machine = stage.get("Machine", name).await;
+pub(super) async fn pod_health(environment: &Environment, name: &str, status: &str) {
+    let machine = environment.get("Machine", name).await;
     let mut conditions = machine["status"]["conditions"].as_array().unwrap().clone();
     for condition in &mut conditions {
         if condition["type"] == "APIServerPodHealthy" {
             condition["status"] = json!(status);
         }
     }
-    stage
+    environment
         .patch_status("Machine", name, json!({"conditions": conditions}))
         .await;
 }
 
 /// Changes a machine's member by hand, as soon as Octavia accepts that.
-pub(super) async fn update(stage: &Environment, machine: &str, update: MemberUpdate) {
-    let (cloud, pool) = (stage.openstack(), pool(stage).await);
-    let member = member(stage, machine).await.unwrap();
+pub(super) async fn update(environment: &Environment, machine: &str, update: MemberUpdate) {
+    let (cloud, pool) = (environment.openstack(), pool(environment).await);
+    let member = member(environment, machine).await.unwrap();
     until("the update is accepted", async || {
         let updated = cloud.update_member(&pool.id, &member.id, &update, Priority::Gate);
         accepted(updated.await)
@@ -324,15 +339,15 @@ pub(super) fn accepted<T>(answer: Result<T, capo_openstack::Error>) -> Option<T>
 }
 
 /// Another machine joins, and its member waits for its API server, which KubeadmControlPlane finds unhealthy.
-pub(super) async fn join_unhealthy(stage: &Environment, name: &str) {
-    join(stage, &[name]).await;
-    pod_health(stage, name, "False").await;
-    let mut tags = member(stage, name).await.unwrap().tags;
+pub(super) async fn join_unhealthy(environment: &Environment, name: &str) {
+    join(environment, &[name]).await;
+    pod_health(environment, name, "False").await;
+    let mut tags = member(environment, name).await.unwrap().tags;
     tags.push(JOINING.to_owned());
     let waits = MemberUpdate {
         admin_state_up: Some(false),
         tags: Some(tags),
         ..MemberUpdate::default()
     };
-    update(stage, name, waits).await;
+    update(environment, name, waits).await;
 }
