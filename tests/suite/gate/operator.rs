@@ -15,7 +15,7 @@ fn bypass(left: SignedDuration) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
-    let environment = Environment::in_namespace("word-hold").start().await;
+    let environment = Environment::in_namespace("override-hold").start().await;
     cluster(&environment, "10.6.0.0/24", "amphora").await;
     join(&environment, &["m0", "m1"]).await;
     let hold = json!({OVERRIDE: "hold reason=change freeze"});
@@ -58,7 +58,7 @@ async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
-    let environment = Environment::in_namespace("word-bypass").start().await;
+    let environment = Environment::in_namespace("override-bypass").start().await;
     cluster(&environment, "10.6.0.0/24", "amphora").await;
     join(&environment, &["m0"]).await;
     environment.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
@@ -122,7 +122,7 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invalid_override_opens_nothing_and_a_condition_and_an_event_report_it() {
-    let environment = Environment::in_namespace("word-refused")
+    let environment = Environment::in_namespace("override-refused")
         .without_admission()
         .start()
         .await;
@@ -163,7 +163,7 @@ async fn an_invalid_override_opens_nothing_and_a_condition_and_an_event_report_i
 /// A process that has just started knows nothing of the load balancer, and can't look it up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bypass_of_one_machine_works_while_the_load_balancer_can_not_be_looked_up() {
-    let mut environment = Environment::in_namespace("word-outage").start().await;
+    let mut environment = Environment::in_namespace("override-outage").start().await;
     cluster(&environment, "10.6.0.0/24", "amphora").await;
     join(&environment, &["m0"]).await;
     environment.stop().await;

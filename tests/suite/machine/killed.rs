@@ -70,7 +70,7 @@ async fn killed_at(work: Work, index: u32) -> bool {
             environment
                 .cluster_api
                 .delete("OpenStackServer", "s1")
-                .await
+                .await;
         }
     }
     let what = format!("call {index} of the {work:?}, or its end");
