@@ -8,10 +8,20 @@ use super::{
     Metrics, catalogue,
     families::{Result, counters, histograms},
 };
+use capo_core::label_enum;
 use capo_gate::{GateObserver, MetricEvent, Operation, OperationOutcome};
 
-/// The kinds of OpenStack objects that are read regularly, because they change by themselves.
-pub(super) const POLLED: [&str; 3] = ["load-balancer", "server", "floating-ip"];
+label_enum! {
+    /// A kind of OpenStack objects that are read regularly, because they change by themselves, as metrics name it.
+    pub(super) enum Polled, all {
+        /// Load balancers with their members.
+        LoadBalancer = "load-balancer",
+        /// Servers.
+        Server = "server",
+        /// Floating IPs.
+        FloatingIp = "floating-ip",
+    }
+}
 
 pub(super) struct Families {
     transitions: IntCounterVec,
@@ -20,10 +30,11 @@ pub(super) struct Families {
     holds: HistogramVec,
     time_to_active: HistogramVec,
     time_to_removed: HistogramVec,
-    polled: [Reads; 3],
+    /// The reads of every kind, in the order of [`Polled::ALL`].
+    polled: [Reads; Polled::ALL.len()],
 }
 
-/// Reads of one kind of [`POLLED`]. They are counted more often than anything else, so their series are looked up once.
+/// The reads of one kind of OpenStack objects. They are counted more often than anything else, so their series are looked up once.
 struct Reads {
     succeeded: IntCounter,
     failed: IntCounter,
@@ -41,10 +52,10 @@ impl Families {
             holds: histograms(registry, &catalogue::HOLD_DURATION)?,
             time_to_active: histograms(registry, &catalogue::TIME_TO_ACTIVE)?,
             time_to_removed: histograms(registry, &catalogue::TIME_TO_REMOVED)?,
-            polled: POLLED.map(|kind| Reads {
-                succeeded: reads.with_label_values(&[kind, "success"]),
-                failed: reads.with_label_values(&[kind, "error"]),
-                durations: durations.with_label_values(&[kind]),
+            polled: Polled::ALL.map(|kind| Reads {
+                succeeded: reads.with_label_values(&[kind.as_str(), "success"]),
+                failed: reads.with_label_values(&[kind.as_str(), "error"]),
+                durations: durations.with_label_values(&[kind.as_str()]),
             }),
         };
         for operation in Operation::ALL {
@@ -57,11 +68,13 @@ impl Families {
         Ok(families)
     }
 
-    /// An object that changes by itself was read, or the read failed. `kind` is one of [`POLLED`].
-    pub(super) fn polled(&self, kind: &str, succeeded: bool, took: Duration) {
-        let mut all = POLLED.iter().zip(&self.polled);
-        let Some((_, reads)) = all.find(|(known, _)| **known == kind) else {
-            return;
+    /// Counts a read of an object of this kind, or an attempt to read it that failed.
+    pub(super) fn polled(&self, kind: Polled, succeeded: bool, took: Duration) {
+        let [load_balancers, servers, floating_ips] = &self.polled;
+        let reads = match kind {
+            Polled::LoadBalancer => load_balancers,
+            Polled::Server => servers,
+            Polled::FloatingIp => floating_ips,
         };
         let counter = if succeeded {
             &reads.succeeded
@@ -102,7 +115,7 @@ impl GateObserver for Metrics {
                 .with_label_values(&[provider.label()])
                 .observe(took.as_secs_f64()),
             MetricEvent::Read(succeeded, took) => {
-                families.polled("load-balancer", *succeeded, *took);
+                families.polled(Polled::LoadBalancer, *succeeded, *took);
             }
         }
     }

@@ -14,7 +14,9 @@ use super::{
     Metrics, catalogue,
     families::{Result, count, counters, gauges, histograms, whole_gauges},
     label,
+    members::Polled,
 };
+use capo_core::label_enum;
 use capo_openstack::{CallObserver, CallOutcome, CallRecord, Level, Service, SignInOutcome};
 
 /// The number of clouds with label values of their own; all others share `other`. The names come from users, so their
@@ -37,26 +39,54 @@ pub(super) struct Families {
     token_expiry: GaugeVec,
     clouds: Mutex<HashSet<String>>,
     /// The failure of the last request of each name to each cloud. The labels bound its size.
-    failed: Mutex<HashMap<(String, &'static str), &'static str>>,
+    failed: Mutex<HashMap<(String, &'static str), RetryCause>>,
 }
 
-/// The causes of repeated requests.
-const CAUSES: [&str; 6] = [
-    "throttled",
-    "5xx",
-    "timeout",
-    "transport",
-    "conflict",
-    "reauth",
+label_enum! {
+    /// Why a request is repeated, as metrics name it.
+    enum RetryCause, all {
+        /// The service throttles requests (status 429).
+        Throttled = "throttled",
+        /// The service failed (status 500 or higher), or its answer could not be read.
+        ServerError = "5xx",
+        /// The answer was not complete in time.
+        Timeout = "timeout",
+        /// There was no connection, or it broke.
+        Transport = "transport",
+        /// The object was locked or had changed (status 409).
+        Conflict = "conflict",
+        /// The service refused the token.
+        Reauthentication = "reauth",
+    }
+}
+
+impl RetryCause {
+    /// The cause for which a request is repeated after an answer with this HTTP status.
+    fn of_status(status: u16) -> Option<Self> {
+        match status {
+            409 => Some(Self::Conflict),
+            429 => Some(Self::Throttled),
+            500.. => Some(Self::ServerError),
+            _ => None,
+        }
+    }
+}
+
+/// Every outcome of a sign-in.
+const SIGN_IN_OUTCOMES: [SignInOutcome; 4] = [
+    SignInOutcome::Success,
+    SignInOutcome::Unauthorized,
+    SignInOutcome::NotFound,
+    SignInOutcome::Error,
 ];
 
-/// The cause of a failure after which the request is repeated later.
-fn cause(status: u16) -> Option<&'static str> {
-    match status {
-        409 => Some("conflict"),
-        429 => Some("throttled"),
-        500.. => Some("5xx"),
-        _ => None,
+/// The label of a sign-in's outcome.
+fn sign_in_label(outcome: SignInOutcome) -> &'static str {
+    match outcome {
+        SignInOutcome::Success => "success",
+        SignInOutcome::Unauthorized => "unauthorized",
+        SignInOutcome::NotFound => "not_found",
+        SignInOutcome::Error => "error",
     }
 }
 
@@ -84,8 +114,10 @@ impl Families {
                 .in_flight
                 .with_label_values(&[service.name()])
                 .set(0);
-            for cause in CAUSES {
-                families.retries.with_label_values(&[service.name(), cause]);
+            for cause in RetryCause::ALL {
+                families
+                    .retries
+                    .with_label_values(&[service.name(), cause.as_str()]);
             }
         }
         Ok(families)
@@ -107,7 +139,7 @@ impl Families {
     }
 
     /// Counts a repeated request: the last one of its name to this cloud failed.
-    fn again(&self, cloud: &str, api: &str, request: &'static str, failure: Option<&'static str>) {
+    fn again(&self, cloud: &str, api: &str, request: &'static str, failure: Option<RetryCause>) {
         let mut failed = self.failed.lock();
         let key = (cloud.to_owned(), request);
         let before = match failure {
@@ -115,7 +147,7 @@ impl Families {
             None => failed.remove(&key),
         };
         if let Some(cause) = before {
-            self.retries.with_label_values(&[api, cause]).inc();
+            self.retries.with_label_values(&[api, cause.as_str()]).inc();
         }
     }
 
@@ -140,10 +172,10 @@ impl CallObserver for Metrics {
         families.requests.with_label_values(request).inc();
         let errors = families.errors.with_label_values(request);
         let (code, cause) = match record.outcome {
-            CallOutcome::Status(status) => (status.to_string(), cause(status)),
-            CallOutcome::TimedOut => ("timeout".to_owned(), Some("timeout")),
-            CallOutcome::Transport => ("transport".to_owned(), Some("transport")),
-            CallOutcome::Unreadable => ("parse".to_owned(), Some("5xx")),
+            CallOutcome::Status(status) => (status.to_string(), RetryCause::of_status(status)),
+            CallOutcome::TimedOut => ("timeout".to_owned(), Some(RetryCause::Timeout)),
+            CallOutcome::Transport => ("transport".to_owned(), Some(RetryCause::Transport)),
+            CallOutcome::Unreadable => ("parse".to_owned(), Some(RetryCause::ServerError)),
         };
         let failed = match record.outcome {
             CallOutcome::Status(status) => status >= 400 && status != 404 && status != 409,
@@ -168,8 +200,8 @@ impl CallObserver for Metrics {
         families.refused.with_label_values(&[cloud, api]);
         families.again(cloud, api, record.request, cause);
         let polled = match record.request {
-            "server_get" | "server_list" => "server",
-            "floating_ip_get" | "floating_ip_list" => "floating-ip",
+            "server_get" | "server_list" => Polled::Server,
+            "floating_ip_get" | "floating_ip_list" => Polled::FloatingIp,
             _ => return,
         };
         self.0.members.polled(polled, !failed, record.duration);
@@ -209,28 +241,25 @@ impl CallObserver for Metrics {
     }
 
     fn reauthenticated(&self, _cloud: &str, service: Service) {
+        let cause = RetryCause::Reauthentication.as_str();
         self.0
             .openstack
             .retries
-            .with_label_values(&[service.name(), "reauth"])
+            .with_label_values(&[service.name(), cause])
             .inc();
     }
 
     fn signed_in(&self, cloud: &str, outcome: SignInOutcome, life: Option<Duration>) {
         let families = &self.0.openstack;
         let cloud = families.cloud(cloud);
-        for known in ["success", "unauthorized", "not_found", "error"] {
-            families.token_requests.with_label_values(&[cloud, known]);
+        for known in SIGN_IN_OUTCOMES {
+            families
+                .token_requests
+                .with_label_values(&[cloud, sign_in_label(known)]);
         }
-        let outcome = match outcome {
-            SignInOutcome::Success => "success",
-            SignInOutcome::Unauthorized => "unauthorized",
-            SignInOutcome::NotFound => "not_found",
-            SignInOutcome::Error => "error",
-        };
         families
             .token_requests
-            .with_label_values(&[cloud, outcome])
+            .with_label_values(&[cloud, sign_in_label(outcome)])
             .inc();
         if let Some(life) = life {
             families

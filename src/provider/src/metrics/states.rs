@@ -5,7 +5,7 @@ use super::{
     families::{FamilyText, Samples, number, seconds, truth},
     findings::{All, operating, operating_labels, provisioning_labels},
     label, member_states,
-    members::POLLED,
+    members::Polled,
 };
 use capo_core::{GateState, MemberStatus, OperatingStatus};
 use capo_gate::{
@@ -31,15 +31,15 @@ pub(super) fn families(
         .collect()
 }
 
-fn polled(settings: &Settings, all: All<'_>, numbers: [usize; 3]) -> [Samples; 2] {
+fn polled(settings: &Settings, all: All<'_>, numbers: [usize; Polled::ALL.len()]) -> [Samples; 2] {
     let mut targets = Samples::of(&catalogue::POLL_TARGETS);
     let mut interval = Samples::of(&catalogue::POLL_INTERVAL);
     let of_load_balancers = all.iter().map(|(_, findings)| findings.interval_seconds);
     let longest = settings.sync_period.as_secs_f64();
     let intervals = [of_load_balancers.fold(0.0, f64::max), longest, longest];
-    for ((kind, polled), longest) in POLLED.into_iter().zip(numbers).zip(intervals) {
-        targets.add(&[kind], number(polled));
-        interval.add(&[kind], longest);
+    for ((kind, polled), longest) in Polled::ALL.into_iter().zip(numbers).zip(intervals) {
+        targets.add(&[kind.as_str()], number(polled));
+        interval.add(&[kind.as_str()], longest);
     }
     [targets, interval]
 }
