@@ -10,6 +10,7 @@ use super::{
     resolve::Resolver,
     server_group,
     server_state::being_built,
+    validate,
 };
 use crate::{
     controllers::{Outcome, identity::Identity},
@@ -92,7 +93,7 @@ impl Pass<'_> {
         let cloud = &identity.cloud;
         let mut resolved = self.progress.resolved.clone().unwrap_or_default();
         let changes = self.context.servers.changes.clone();
-        let disks = block_devices::disks(
+        let disks = validate::disks(
             &self.name.name,
             &self.object.spec,
             &resolved.image_id.clone().unwrap_or_default().into(),

@@ -10,11 +10,7 @@ use super::{
     plan::{VolumePlan, volume_plan},
     wait,
 };
-use crate::{kubernetes::events::CloudObject, reconcile::server_names};
-use capo_api::{
-    v1alpha1::OpenStackServerSpec,
-    v1beta2::{BlockDeviceType, VolumeAvailabilityZone, VolumeAvailabilityZoneSource},
-};
+use crate::kubernetes::events::CloudObject;
 use capo_core::{FailureClass, Priority, Reason, ids::ImageId};
 use capo_openstack::{
     Cloud,
@@ -35,94 +31,6 @@ pub(super) enum Disk {
     },
     /// An empty disk on the hypervisor.
     Local { size: u32, tag: String },
-}
-
-/// The disks that a spec asks for. The list is empty if Nova's default is sufficient, which is the image on a local
-/// disk.
-pub(super) fn disks(
-    name: &str,
-    spec: &OpenStackServerSpec,
-    image_id: &ImageId,
-) -> StepResult<Vec<Disk>> {
-    let mut disks = Vec::new();
-    if let Some(root) = &spec.root_volume {
-        disks.push(Disk::Volume {
-            new: NewVolume {
-                name: server_names::root_volume(name),
-                description: server_names::root_volume_description(name),
-                size: size(root.size_gib, "spec.rootVolume.sizeGiB")?,
-                volume_type: root.type_.clone().filter(|kind| !kind.is_empty()),
-                availability_zone: zone(root.availability_zone.as_ref(), spec),
-                image_id: Some(image_id.clone()),
-            },
-            boot: true,
-            tag: None,
-        });
-    } else if !spec.additional_block_devices.is_empty() {
-        disks.push(Disk::Image {
-            image_id: image_id.clone(),
-        });
-    }
-    for (index, device) in spec.additional_block_devices.iter().enumerate() {
-        let field = format!("spec.additionalBlockDevices[{index}]");
-        let size = size(device.size_gib, &format!("{field}.sizeGiB"))?;
-        disks.push(match &device.storage.type_ {
-            BlockDeviceType::Local => Disk::Local {
-                size,
-                tag: device.name.clone(),
-            },
-            BlockDeviceType::Volume => {
-                let volume = device.storage.volume.as_ref();
-                Disk::Volume {
-                    new: NewVolume {
-                        name: server_names::device_volume(name, &device.name),
-                        description: server_names::device_volume_description(name),
-                        size,
-                        volume_type: volume
-                            .and_then(|volume| volume.type_.clone())
-                            .filter(|kind| !kind.is_empty()),
-                        availability_zone: zone(
-                            volume.and_then(|volume| volume.availability_zone.as_ref()),
-                            spec,
-                        ),
-                        image_id: None,
-                    },
-                    boot: false,
-                    tag: Some(device.name.clone()),
-                }
-            }
-            BlockDeviceType::Unknown(other) => {
-                return Err(failure(
-                    FailureClass::Invalid,
-                    Reason::InvalidSpec,
-                    format!("{field}.storage.type: \"{other}\" is not one of Local, Volume"),
-                ));
-            }
-        });
-    }
-    Ok(disks)
-}
-
-fn size(gib: i64, field: &str) -> StepResult<u32> {
-    u32::try_from(gib)
-        .ok()
-        .filter(|gib| *gib > 0)
-        .ok_or_else(|| {
-            failure(
-                FailureClass::Invalid,
-                Reason::InvalidSpec,
-                format!("{field}: {gib} is not 1 or more"),
-            )
-        })
-}
-
-fn zone(zone: Option<&VolumeAvailabilityZone>, spec: &OpenStackServerSpec) -> Option<String> {
-    let zone = zone?;
-    match zone.from {
-        VolumeAvailabilityZoneSource::Machine => spec.availability_zone.clone(),
-        _ => zone.name.clone(),
-    }
-    .filter(|name| !name.is_empty())
 }
 
 /// The block devices in the form of Nova's API, and whether one of them may be attached more than once.
@@ -255,80 +163,5 @@ async fn replace(cloud: &Cloud, volume: &Volume) -> StepError {
             ),
         ),
         Err(error) => failed(&error, Reason::InstanceCreateFailed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn plan(spec: &Value) -> Vec<Disk> {
-        let mut whole = json!({"identityRef": {"name": "c", "cloudName": "c"}, "image": {"id": "i"}, "flavorID": "f",
-            "ports": [], "sshKeyName": "", "availabilityZone": "az1"});
-        for (key, value) in spec.as_object().unwrap() {
-            whole[key] = value.clone();
-        }
-        disks(
-            "m1",
-            &serde_json::from_value(whole).unwrap(),
-            &"image".into(),
-        )
-        .unwrap()
-    }
-
-    #[test]
-    fn an_image_alone_needs_no_device() {
-        assert_eq!(plan(&json!({})), []);
-    }
-
-    #[test]
-    fn a_root_volume_is_filled_from_the_image() {
-        let disks = plan(
-            &json!({"rootVolume": {"sizeGiB": 20, "type": "fast", "availabilityZone": {"from": "Machine"}}}),
-        );
-        assert_eq!(
-            disks,
-            [Disk::Volume {
-                new: NewVolume {
-                    name: "m1-root".to_owned(),
-                    description: "Root volume for m1".to_owned(),
-                    size: 20,
-                    volume_type: Some("fast".to_owned()),
-                    availability_zone: Some("az1".to_owned()),
-                    image_id: Some("image".into()),
-                },
-                boot: true,
-                tag: None,
-            }]
-        );
-    }
-
-    #[test]
-    fn further_devices_come_after_an_explicit_image() {
-        let disks = plan(&json!({"additionalBlockDevices": [
-            {"name": "scratch", "sizeGiB": 5, "storage": {"type": "Local"}},
-            {"name": "etcd", "sizeGiB": 7, "storage": {"type": "Volume", "volume": {"availabilityZone": {"name": "az9"}}}},
-        ]}));
-        let [
-            Disk::Image { image_id },
-            Disk::Local { size, tag },
-            Disk::Volume {
-                new,
-                boot,
-                tag: name,
-            },
-        ] = disks.as_slice()
-        else {
-            panic!("{disks:?}")
-        };
-        assert_eq!(
-            (image_id.as_str(), *size, tag.as_str()),
-            ("image", 5, "scratch")
-        );
-        assert_eq!((new.name.as_str(), new.size, *boot), ("m1-etcd", 7, false));
-        assert_eq!(new.availability_zone.as_deref(), Some("az9"));
-        assert_eq!(name.as_deref(), Some("etcd"));
     }
 }

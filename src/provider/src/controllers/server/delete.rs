@@ -10,8 +10,11 @@ use super::{
     creations::described,
     failed, instance,
     ownership::can_be_its_server,
-    plan::{ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, volume_deletion_plan},
-    server_state, validate, wait,
+    plan::{
+        ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, several_servers,
+        volume_deletion_plan,
+    },
+    server_state, wait,
 };
 use crate::{
     controllers::{Context, project_match::ProjectMatch},
@@ -196,7 +199,7 @@ impl Deletion<'_> {
                     id
                 }
                 ServerDeletionPlan::Ambiguous => {
-                    return Err(validate::several_servers(&self.owner.name));
+                    return Err(several_servers(&self.owner.name));
                 }
             }
         };

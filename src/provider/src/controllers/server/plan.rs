@@ -1,4 +1,5 @@
-//! Decides what a pass does about server, ports and volumes. The functions are pure.
+//! Decides what a pass does about server, ports and volumes, with the errors of what it does not do. The functions are
+//! pure.
 
 use capo_api::v1beta2::ResolvedPortSpec;
 use capo_core::{
@@ -10,7 +11,7 @@ use capo_openstack::{
     volume::{NewVolume, Volume, VolumeStatus},
 };
 
-use super::IdsOfOthers;
+use super::{IdsOfOthers, StepError, ambiguous};
 use crate::reconcile::matching::{Match, resolve};
 
 /// What to do about the server of an object whose id is not known.
@@ -42,6 +43,42 @@ pub(super) fn server_plan(found: Vec<ServerId>, ids_of_others: &IdsOfOthers) -> 
         Match::One(id) => ServerPlan::Adopt(id),
         Match::Several(_) => ServerPlan::Ambiguous,
     }
+}
+
+impl ServerPlan {
+    /// The error that keeps the plan for the server called `name` from being carried out, if there is one.
+    pub(super) fn refusal(&self, name: &str) -> Option<StepError> {
+        match self {
+            Self::Create | Self::Adopt(_) => None,
+            Self::HeldByAnother { id, by } => Some(ambiguous(format!(
+                "the server {id} named {name} belongs to the OpenStackServer {by}; two objects of one name can't share a project",
+            ))),
+            Self::Ambiguous => Some(several_servers(name)),
+        }
+    }
+}
+
+/// The error if several servers have the object's name.
+pub(super) fn several_servers(name: &str) -> StepError {
+    ambiguous(format!(
+        "more than one server is named {name}; delete the ones that are not used"
+    ))
+}
+
+/// The error if the server of the object belongs to another object.
+pub(super) fn held_by_another(id: &ServerId, holder: &ObjectName) -> StepError {
+    ambiguous(format!(
+        "server {id} belongs to the OpenStackServer {holder}; two machines can't share one. Delete the Machine of this \
+         one: the server stays"
+    ))
+}
+
+/// The error if nothing shows that a server with the object's name was created for the object.
+pub(super) fn unrelated_server(id: &ServerId, name: &str) -> StepError {
+    ambiguous(format!(
+        "the server {id} is named {name} and has no port of this object, so it is assumed to belong to someone else: it is \
+         neither used nor deleted. Rename it, or give this object another name"
+    ))
 }
 
 /// What a deletion does about the server of an object whose id is not known.

@@ -8,8 +8,9 @@ use super::{
     IdsOfOthers, StepResult, ambiguous,
     caches::LastChanges,
     creations::Creations,
-    failed, failure, filters,
+    failed, failure,
     plan::{PortPlan, port_plan},
+    validate,
 };
 use crate::{kubernetes::events::CloudObject, reconcile::server_names::with_missing_tags};
 use capo_api::v1beta2::ResolvedPortSpec;
@@ -18,7 +19,7 @@ use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_openstack::{
     Cloud,
-    network::{AddressPair, FixedIp, NewPort, NewTrunk, Port, Tagged},
+    network::{AddressPair, NewPort, NewTrunk, Port, Tagged},
 };
 
 const PRIORITY: Priority = Priority::Settling;
@@ -203,7 +204,7 @@ fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> StepResult<New
         description: wanted.description.clone().unwrap_or_default(),
         admin_state_up: wanted.admin_state_up,
         mac_address: wanted.mac_address.clone().filter(|text| !text.is_empty()),
-        fixed_ips: fixed_ips(wanted)?,
+        fixed_ips: validate::fixed_ips(wanted)?,
         security_groups: match (guarded, wanted.security_groups.as_slice()) {
             (false, _) => Some(Vec::new()),
             (true, []) => None,
@@ -246,20 +247,6 @@ fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> StepResult<New
         }
     }
     Ok(new)
-}
-
-fn fixed_ips(wanted: &ResolvedPortSpec) -> StepResult<Vec<FixedIp>> {
-    wanted
-        .fixed_ips
-        .iter()
-        .map(|fixed_ip| {
-            let field = format!("the port {}, fixedIPs.ipAddress", wanted.name);
-            Ok(FixedIp {
-                subnet_id: fixed_ip.subnet.clone().map(Into::into),
-                ip_address: filters::parsed(fixed_ip.ip_address.as_ref(), &field, "an IP address")?,
-            })
-        })
-        .collect()
 }
 
 #[cfg(test)]

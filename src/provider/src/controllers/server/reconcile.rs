@@ -16,10 +16,9 @@ use super::{
     ownership,
     ownership::can_be_its_server,
     pass::Pass,
-    plan::{ServerPlan, server_plan},
+    plan::{ServerPlan, held_by_another, server_plan, unrelated_server},
     report::{self, Report},
     server_state::{self, being_built},
-    validate,
 };
 use crate::{
     controllers::{
@@ -98,7 +97,7 @@ impl Pass<'_> {
     /// Creates what is missing, as far as that is possible in one pass.
     async fn apply(&mut self) -> StepResult<()> {
         if let Some((id, holder)) = &self.holder {
-            return Err(validate::held_by_another(id, holder));
+            return Err(held_by_another(id, holder));
         }
         let identity = self.identity().await?;
         self.context
@@ -128,7 +127,7 @@ impl Pass<'_> {
         let oldest = self.context.servers.changes.oldest_look_up(&self.name.name);
         let found = instance::named(&identity.cloud, &self.name.name, oldest).await?;
         let plan = server_plan(found, &ids_of_others);
-        if let Some(refusal) = validate::refusal(&plan, &self.name.name) {
+        if let Some(refusal) = plan.refusal(&self.name.name) {
             return Err(refusal);
         }
         if let ServerPlan::Adopt(id) = plan {
@@ -138,7 +137,7 @@ impl Pass<'_> {
             if self.progress.resolved.is_none()
                 && !can_be_its_server(&self.object, cloud, project, &id).await?
             {
-                return Err(validate::unrelated_server(&id, &self.name.name));
+                return Err(unrelated_server(&id, &self.name.name));
             }
             let found = self.read_found(&identity.cloud, &id, oldest).await?;
             // An existing server is adopted even if its image or flavor can't be found any more.

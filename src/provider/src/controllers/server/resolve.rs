@@ -3,7 +3,7 @@
 
 use futures::future::try_join_all;
 
-use super::{StepResult, failure, filters, missing};
+use super::{StepResult, failure, filters, missing, validate};
 use crate::reconcile::{
     image_and_flavor::ImageAndFlavor,
     image_objects::ImageObjects,
@@ -89,16 +89,9 @@ impl Resolver<'_> {
     }
 
     async fn server_group(&self) -> StepResult<Option<ServerGroupId>> {
-        let Some(param) = &self.spec.server_group else {
+        let Some(param) = validate::server_group(self.spec)? else {
             return Ok(None);
         };
-        if self.spec.managed_server_group.is_some() {
-            return Err(failure(
-                FailureClass::Invalid,
-                Reason::InvalidSpec,
-                "spec.serverGroup and spec.managedServerGroup can't both be set",
-            ));
-        }
         let ServerGroupParam { id, filter } = param;
         if let Some(id) = id {
             return Ok(Some(id.as_str().into()));
