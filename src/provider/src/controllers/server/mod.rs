@@ -1,10 +1,9 @@
 //! The controller of `OpenStackServer`: one server with its ports, trunks and volumes, for machines and bastions alike.
 //!
-//! A pass ([`reconcile`]) reads what exists ([`observe`]), checks the spec ([`validate`]), decides ([`plan`]), creates
-//! what is missing ([`act`]: [`ports`], [`block_devices`], [`instance`]) and shows the result ([`report`]). The objects
-//! that the spec names are looked up once ([`resolve`]). Creating a server takes many passes,
-//! because no pass waits for OpenStack. A server that existed and is gone is never created again; its Machine has to be
-//! replaced.
+//! A pass ([`pass`]) reads what exists ([`observe`]), checks the spec ([`validate`]), decides ([`plan`]), creates what
+//! is missing ([`act`]: [`ports`], [`block_devices`], [`instance`]) and shows the result ([`report`]). The objects that
+//! the spec names are looked up once ([`resolve`]). Creating a server takes many passes, because no pass waits for
+//! OpenStack. A server that existed and is gone is never created again; its Machine has to be replaced.
 
 mod act;
 mod address_pairs;
@@ -19,7 +18,6 @@ mod ownership;
 mod pass;
 mod plan;
 mod ports;
-mod reconcile;
 mod report;
 mod resolve;
 mod server_group;
@@ -29,7 +27,7 @@ mod validate;
 use std::collections::BTreeMap;
 
 pub(super) use caches::ServerCaches;
-pub(super) use reconcile::pass;
+pub(super) use pass::pass;
 
 use crate::reconcile::{
     StepError, StepResult, filters,

@@ -64,7 +64,7 @@ impl Pass<'_> {
             return (since, Priority::Gate);
         }
         let is_ready = self.object.status.as_ref().is_some_and(|it| it.ready);
-        let age = match observations.has_changed(&self.name, request_hash(&self.object)) {
+        let age = match observations.has_changed(&self.name, self.request_hash()) {
             // The server is read at once, because a user who changes the object expects that.
             Some(true) => Duration::ZERO,
             Some(false) if is_ready => self.context.settings.sync_period / 2,
@@ -192,19 +192,19 @@ impl Pass<'_> {
         self.progress.port_ids = names.filter_map(port).map(|port| port.id.clone()).collect();
         Ok(())
     }
-}
 
-/// A hash of everything in an object that a user can change.
-pub(super) fn request_hash(object: &OpenStackServer) -> u64 {
-    let metadata = &object.metadata;
-    let mut hasher = DefaultHasher::new();
-    (metadata.generation, &metadata.labels).hash(&mut hasher);
-    for annotation in metadata.annotations.iter().flatten() {
-        // The controller writes this annotation itself.
-        if annotation.0 != creations::ANNOTATION {
-            annotation.hash(&mut hasher);
+    /// A hash of everything in the object that a user can change.
+    pub(super) fn request_hash(&self) -> u64 {
+        let metadata = &self.object.metadata;
+        let mut hasher = DefaultHasher::new();
+        (metadata.generation, &metadata.labels).hash(&mut hasher);
+        for annotation in metadata.annotations.iter().flatten() {
+            // The controller writes this annotation itself.
+            if annotation.0 != creations::ANNOTATION {
+                annotation.hash(&mut hasher);
+            }
         }
+        metadata.deletion_timestamp.is_some().hash(&mut hasher);
+        hasher.finish()
     }
-    metadata.deletion_timestamp.is_some().hash(&mut hasher);
-    hasher.finish()
 }
