@@ -10,15 +10,16 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    ADDRESS_FINALIZER, FINALIZER, Pass, kubernetes, network,
-    observe::{CREATION, Claim, Observed},
+    ADDRESS_FINALIZER, FINALIZER, kubernetes, network,
+    observation::{Claim, Observed},
+    observe::CREATION,
     openstack,
+    pass::{Action, Pass},
     plan::{PoolClaimPlan, PoolEnd, PoolPlan, available, claimed, failed},
     report::{self, Report},
     validate::Desired,
 };
 use crate::{
-    controllers::Outcome,
     kubernetes::{
         conditions::kind::FLOATING_IP_POOL_READY,
         events::{CloudObject, Verb},
@@ -37,14 +38,6 @@ use capo_openstack::{
     Error,
     network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
 };
-
-/// The result of a pass in which no step failed.
-pub(super) enum Action {
-    /// The pool still exists, and its status has to be written.
-    Settled(Outcome),
-    /// The pool's finalizer was removed.
-    Removed,
-}
 
 impl Pass<'_> {
     /// Carries out `plan`. What is known independently of the steps' results is put into `report` first.

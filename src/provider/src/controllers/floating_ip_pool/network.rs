@@ -1,6 +1,6 @@
 //! The external network that a pool's floating IPs are allocated from.
 
-use super::{Pass, openstack};
+use super::{openstack, pass::Pass};
 use crate::{
     kubernetes::conditions::kind::FLOATING_IP_POOL_READY,
     reconcile::{

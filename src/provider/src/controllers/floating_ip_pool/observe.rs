@@ -1,14 +1,16 @@
 //! What a pass over a pool reads: claims and addresses, without a cache, and floating IPs.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
-use jiff::Timestamp;
 use kube::{Resource, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
 
-use super::{ADDRESS_FINALIZER, Pass, kubernetes, openstack, validate::Desired};
+use super::{
+    ADDRESS_FINALIZER, kubernetes,
+    observation::{Address, Claim, Found, Observed},
+    openstack,
+    pass::Pass,
+    validate::Desired,
+};
 use crate::reconcile::{
     SharedContext, StepResult,
     capi::{self, CLUSTER_NAME_LABEL},
@@ -25,69 +27,17 @@ use capo_openstack::network::{FloatingIp, FloatingIpFilter, TagFilter};
 /// the result of that request is unknown.
 pub(super) const CREATION: &str = "infrastructure.cluster.x-k8s.io/floating-ip-creation";
 
-/// A claim on the pool that is not being deleted.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Claim {
-    /// The object.
-    pub object: IPAddressClaim,
-    /// Whether its status names an `IPAddress`.
-    pub answered: bool,
-}
-
-/// An `IPAddress` of the pool.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Address {
-    /// The object.
-    pub object: IPAddress,
-    /// The address; `None` if the text in the spec is not an address.
-    pub ip: Option<IpAddr>,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-    /// Whether it has the finalizer of capo-rs.
-    pub has_finalizer: bool,
-}
-
-/// A floating IP that may be the pool's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    /// The floating IP.
-    pub fip: FloatingIp,
-    /// Whether it was allocated for this pool.
-    pub allocated_for_pool: bool,
-}
-
-/// What a pass reads.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Observed {
-    /// Claims that are not being deleted, oldest first.
-    pub claims: Vec<Claim>,
-    /// The pool's addresses, by name.
-    pub addresses: BTreeMap<String, Address>,
-    /// Names of `IPAddress`es in the namespace that belong to another pool.
-    pub foreign_names: BTreeSet<String>,
-    /// Addresses that `IPAddress`es of other pools hold.
-    pub elsewhere: BTreeSet<IpAddr>,
-    /// Floating IPs that exist, by address.
-    pub floating_ips: BTreeMap<IpAddr, Found>,
-    /// Whether Neutron supports tags.
-    pub tags: bool,
-    /// The time in the record of a creation whose result is unknown.
-    pub creation: Option<Timestamp>,
-    /// Whether the pool is being deleted.
-    pub deleting: bool,
-}
-
-impl Observed {
+impl Pass<'_> {
     /// Reads the pool's claims, addresses and floating IPs.
-    pub(super) async fn read(
-        pass: &Pass<'_>,
+    pub(super) async fn observe(
+        &self,
         identity: &Identity,
         desired: &Desired,
-    ) -> StepResult<Self> {
-        let context = pass.context;
+    ) -> StepResult<Observed> {
+        let context = self.context;
         let list = ListParams::default();
         let claims = context
-            .api::<IPAddressClaim>(&pass.name.namespace)
+            .api::<IPAddressClaim>(&self.name.namespace)
             .list(&list)
             .await
             .map_err(|e| kubernetes("Listing IPAddressClaims", &e))?;
@@ -101,26 +51,28 @@ impl Observed {
             .list(&list)
             .await
             .map_err(|e| kubernetes("Listing IPAddresses", &e))?;
-        let mut observed = Self {
-            creation: pass
+        let mut observed = Observed {
+            creation: self
                 .object
                 .annotations()
                 .get(CREATION)
                 .and_then(|text| text.parse().ok()),
-            deleting: pass.object.metadata.deletion_timestamp.is_some(),
-            ..Self::default()
+            deleting: self.object.metadata.deletion_timestamp.is_some(),
+            ..Observed::default()
         };
-        observed.sort_addresses(pass, addresses.items, &pools);
-        observed.sort_claims(pass, claims.items);
+        observed.sort_addresses(self, addresses.items, &pools);
+        observed.sort_claims(self, claims.items);
         let another = pools
             .iter()
-            .any(|pool| pool.name_any() == pass.name.name && name_of(pool) != pass.name);
+            .any(|pool| pool.name_any() == self.name.name && name_of(pool) != self.name);
         observed
-            .read_floating_ips(pass, identity, desired, another)
+            .read_floating_ips(self, identity, desired, another)
             .await?;
         Ok(observed)
     }
+}
 
+impl Observed {
     fn sort_claims(&mut self, pass: &Pass<'_>, claims: Vec<IPAddressClaim>) {
         self.claims = claims
             .into_iter()

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{
-    observe::{Address, Observed},
+    observation::{Address, Observed},
     validate::Desired,
 };
 use crate::reconcile::uncertain_create::UNANSWERED;

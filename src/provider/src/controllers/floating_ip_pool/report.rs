@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    observe::Observed,
+    observation::Observed,
     plan::{PoolClaimPlan, PoolPlan, Shortage, failed},
     validate::Desired,
 };

@@ -6,7 +6,7 @@ use capo_api::v1alpha1::OpenStackFloatingIPPool;
 use capo_core::ObjectName;
 use kube::ResourceExt;
 
-use super::{CONTROLLER, pass};
+use super::{CONTROLLER, pass::pass};
 use crate::work_queue::WorkQueue;
 use crate::{
     controllers::Context,

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{super::observe::Found, *};
-use crate::controllers::floating_ip_pool::observe::Claim;
+use super::{super::observation::Found, *};
+use crate::controllers::floating_ip_pool::observation::Claim;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

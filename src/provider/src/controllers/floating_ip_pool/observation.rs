@@ -1,0 +1,63 @@
+//! What a pass over a pool has read. These types hold data only.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use jiff::Timestamp;
+
+use crate::reconcile::ipam::{IPAddress, IPAddressClaim};
+use capo_openstack::network::FloatingIp;
+
+/// A claim on the pool that is not being deleted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Claim {
+    /// The object.
+    pub object: IPAddressClaim,
+    /// Whether its status names an `IPAddress`.
+    pub answered: bool,
+}
+
+/// An `IPAddress` of the pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Address {
+    /// The object.
+    pub object: IPAddress,
+    /// The address; `None` if the text in the spec is not an address.
+    pub ip: Option<IpAddr>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it has the finalizer of capo-rs.
+    pub has_finalizer: bool,
+}
+
+/// A floating IP that may be the pool's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The floating IP.
+    pub fip: FloatingIp,
+    /// Whether it was allocated for this pool.
+    pub allocated_for_pool: bool,
+}
+
+/// What a pass reads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Observed {
+    /// Claims that are not being deleted, oldest first.
+    pub claims: Vec<Claim>,
+    /// The pool's addresses, by name.
+    pub addresses: BTreeMap<String, Address>,
+    /// Names of `IPAddress`es in the namespace that belong to another pool.
+    pub foreign_names: BTreeSet<String>,
+    /// Addresses that `IPAddress`es of other pools hold.
+    pub elsewhere: BTreeSet<IpAddr>,
+    /// Floating IPs that exist, by address.
+    pub floating_ips: BTreeMap<IpAddr, Found>,
+    /// Whether Neutron supports tags.
+    pub tags: bool,
+    /// The time in the record of a creation whose result is unknown.
+    pub creation: Option<Timestamp>,
+    /// Whether the pool is being deleted.
+    pub deleting: bool,
+}
