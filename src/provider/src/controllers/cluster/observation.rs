@@ -1,5 +1,5 @@
-//! What passes have read of a cluster's objects in OpenStack. These types hold data only: the modules that read OpenStack fill
-//! them, and the cache keeps them from one pass to the next.
+//! What passes have read of a cluster's objects in OpenStack. These types hold data only: the modules that read
+//! OpenStack fill them, and the cache keeps them from one pass to the next.
 
 use std::{net::IpAddr, time::Instant};
 

@@ -1,48 +1,106 @@
-//! One pass over one object: its inputs, what it finds, and its outcome.
+//! One pass over an `OpenStackCluster`: where it begins, its inputs, what it finds, and its outcome.
 
 use std::{
-    sync::atomic::AtomicBool,
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
-use futures::future::BoxFuture;
-use ipnet::IpNet;
+use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Resource, ResourceExt, api::Patch, runtime::reflector::ObjectRef};
+use kube::{Resource, ResourceExt, api::Patch};
 use serde_json::json;
 
 use super::{
-    bastion::addresses::{self as bastion, addresses as bastion_addresses},
+    FINALIZER,
     cache::CachedCluster,
     desired::DesiredCluster,
-    load_balancer::allowed_cidrs,
-    observe::RelatedObjects,
+    ownership::cluster_name,
+    related_objects::{self, ControlPlane, RelatedObjects},
     report::{self, Report},
     step_context::{KnownIds, StepContext},
-    tracking::{DesiredTracking, is_load_balancer_known},
-    validate::problems::Problem,
+    validate,
 };
 use crate::reconcile::{
     StepError, StepResult,
     cluster_names::Names,
     identity::{self, Identity},
-    name_of,
+    is_paused_or_moved, name_of,
+    start::Start,
 };
 use crate::subject::Subject;
-use crate::tracker::OctaviaClient;
 use crate::{
-    controllers::{Context, Outcome},
+    controllers::{
+        Context, Outcome,
+        capi::{self, has_annotation},
+    },
     kubernetes::{
         conditions::kind,
         patch::{self, Written},
     },
 };
 use capo_api::v1beta2::{ApiEndpoint, OpenStackCluster};
-
-use capo_core::{ConditionState, GateOverride, ObjectName, Reason, gate_override};
+use capo_core::{ConditionState, ObjectName, Reason};
 use capo_gate::desired::ClusterFacts;
 use capo_openstack::Cloud;
+
+/// One pass over an `OpenStackCluster`.
+pub fn pass(object: Arc<OpenStackCluster>, context: Arc<Context>) -> BoxFuture<'static, Outcome> {
+    async move { Box::pin(one_pass(&object, &context)).await }.boxed()
+}
+
+async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
+    let name = name_of(object);
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    let moved = deleting && has_annotation(&object.metadata, capi::DELETE_FOR_MOVE_ANNOTATION);
+    if moved || has_annotation(&object.metadata, capi::MANAGED_BY_ANNOTATION) {
+        // Another program manages the object (annotation `managed-by`), so neither the object nor the cloud is changed.
+        return forget(context, &name);
+    }
+    let Some(cluster) = cluster_name(object) else {
+        return Box::pin(ownerless(object, context)).await;
+    };
+    let related = match related_objects::related(context, &name.namespace, &cluster).await {
+        Ok(related) => related,
+        Err(error) => return Outcome::kubernetes("Reading the owning Cluster", &error),
+    };
+    let pass = Pass::new(context, object.clone(), related);
+    match Start::of(&object.metadata, FINALIZER, pass.is_paused_or_moved()) {
+        Start::Gone => forget(context, &name),
+        Start::Moved | Start::Paused => Box::pin(pass.paused()).await,
+        Start::Delete => Box::pin(pass.delete()).await,
+        Start::Apply => Box::pin(pass.begin()).await,
+    }
+}
+
+/// Forgets the cluster everywhere in this process.
+pub(super) fn forget(context: &Context, name: &ObjectName) -> Outcome {
+    context.tracker.forget_load_balancer(name);
+    context.clusters.forget(name);
+    Outcome::Done
+}
+
+/// The pass over an object that has no owning Cluster.
+async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
+    let related = RelatedObjects {
+        cluster: None,
+        cluster_name: String::new(),
+        machines: Vec::new(),
+        control_plane: ControlPlane::default(),
+    };
+    let mut pass = Pass::new(context, object.clone(), related);
+    if Start::of(&object.metadata, FINALIZER, false) == Start::Gone {
+        return Outcome::Done;
+    }
+    let message = "Waiting for an owner reference to the Cluster (metadata.ownerReferences)";
+    pass.report.ready = Some(ConditionState::unknown(Reason::WaitingForOwner, message));
+    pass.record_wait(Outcome::wait(
+        Reason::WaitingForOwner,
+        message,
+        Duration::from_mins(1),
+    ));
+    pass.end().await
+}
 
 /// One pass over one `OpenStackCluster`.
 pub(crate) struct Pass<'a> {
@@ -90,6 +148,79 @@ impl<'a> Pass<'a> {
             outcomes: Vec::new(),
             optional_outcomes: Vec::new(),
         }
+    }
+
+    /// The pass over a cluster that is neither deleted nor paused. Nothing is created before its Cluster exists.
+    async fn begin(mut self) -> Outcome {
+        self.not_paused();
+        if self.related.cluster.is_none() {
+            let cluster = &self.related.cluster_name;
+            let message = format!("Waiting for Cluster {cluster}, which does not exist");
+            self.report.ready = Some(ConditionState::unknown(
+                Reason::WaitingForOwner,
+                message.clone(),
+            ));
+            self.record_wait(Outcome::wait(
+                Reason::WaitingForOwner,
+                message,
+                Duration::from_mins(1),
+            ));
+            return self.end().await;
+        }
+        let first = self
+            .object
+            .status
+            .as_ref()
+            .is_none_or(|status| status.conditions.is_empty());
+        let context = self.context;
+        let written = context.set_finalizer(&mut self.object, FINALIZER, true);
+        if let Err(error) = written.await {
+            return Outcome::kubernetes("Writing the finalizer", &error);
+        }
+        // The first pass writes all conditions before anything slow begins.
+        if first && let Err(failed) = self.write().await {
+            return failed;
+        }
+        Box::pin(self.apply()).await
+    }
+
+    /// The pass over a cluster that is paused or being moved. It changes nothing in OpenStack, and publishes to the
+    /// tracker that the cluster is paused, together with the other facts.
+    async fn paused(mut self) -> Outcome {
+        let name = self.full_name();
+        let (desired, problems) = validate::read(&name, self.names(), &self.object.spec);
+        let facts = self.gather_facts().await;
+        if self.cached.load_balancer.found().is_some() {
+            let published = Published {
+                cloud: self.cloud().await.ok(),
+                facts,
+            };
+            self.publish(&desired, &problems, &published);
+        } else {
+            self.context.tracker.set_facts(&self.name, &facts);
+        }
+        let message = if self.related.cluster.as_ref().is_some_and(|c| c.spec.paused) {
+            "Cluster spec.paused is set to true"
+        } else {
+            "OpenStackCluster or Cluster has an annotation that pauses or moves it"
+        };
+        self.report.set_condition(
+            kind::PAUSED,
+            ConditionState {
+                message: message.to_owned(),
+                ..ConditionState::met(Reason::Paused)
+            },
+        );
+        self.end().await
+    }
+
+    /// Whether the object or its Cluster is paused or being moved.
+    pub(super) fn is_paused_or_moved(&self) -> bool {
+        is_paused_or_moved(&self.object.metadata)
+            || self.related.cluster.as_ref().is_some_and(|cluster| {
+                cluster.spec.paused
+                    || has_annotation(&cluster.metadata, capi::DELETE_FOR_MOVE_ANNOTATION)
+            })
     }
 
     /// `namespace/name`, for messages.
@@ -207,82 +338,6 @@ impl<'a> Pass<'a> {
         initialization.and_then(|initialization| initialization.provisioned) == Some(true)
     }
 
-    /// The address ranges that may connect to the load balancer. `None` means that an address of the cluster itself is
-    /// not known yet.
-    pub(crate) fn allowed_cidrs(&self, allowed: Option<&[IpNet]>) -> Option<Vec<IpNet>> {
-        let key = ObjectRef::new(&bastion::server_name(&self.related.cluster_name))
-            .within(&self.name.namespace);
-        let server = self.context.stores.openstack_servers.get(&key);
-        let status = self.object.status.as_ref();
-        let shown = self.cached.bastion.as_ref().map(|seen| &seen.status);
-        let shown = shown.or(status.and_then(|status| status.bastion.as_ref()));
-        let bastion = bastion_addresses(&self.object.spec, shown, server.as_deref());
-        let vip = self
-            .cached
-            .load_balancer
-            .found()
-            .and_then(|found| found.vip);
-        allowed_cidrs::ranges(allowed, &self.cached.networking, bastion.as_deref(), vip)
-    }
-
-    /// Publishes the load balancer and the facts about its cluster to the tracker. While it is unknown whether there is
-    /// a load balancer, only the facts are published. If the facts alone open a gate and the load balancer has no
-    /// worker yet, one is started without credentials.
-    pub(crate) fn publish(
-        &self,
-        desired: &DesiredCluster,
-        problems: &[Problem],
-        published: &Published,
-    ) {
-        let facts = &published.facts;
-        let tracker = &self.context.tracker;
-        let is_known = desired.is_port_known(problems)
-            && match &desired.load_balancer {
-                None => true,
-                Some(load_balancer) => is_load_balancer_known(&self.cached, load_balancer),
-            };
-        if !is_known && (tracker.set_facts(&self.name, facts) || !self.opens_a_gate(facts)) {
-            return;
-        }
-        let spec = desired.load_balancer.as_ref();
-        let restriction = spec.and_then(|spec| spec.allowed_cidrs.as_deref());
-        let load_balancer = DesiredTracking {
-            generation: self.generation(),
-            cached: &self.cached,
-            desired,
-            allowed_cidrs: self.allowed_cidrs(restriction),
-        };
-        let cloud = published
-            .cloud
-            .clone()
-            .filter(|cloud| is_known && self.cached.is_verified(cloud));
-        let load_balancer = load_balancer.for_tracker(facts.clone());
-        tracker.set_load_balancer(&self.name, cloud.map(OctaviaClient), load_balancer);
-        // The object may have vanished during the pass. The store is checked after publishing, so that either this
-        // check or the watch stops the worker.
-        let key = ObjectRef::new(&self.name.name).within(&self.name.namespace);
-        if self.context.stores.openstack_clusters.get(&key).is_none() {
-            tracker.forget_load_balancer(&self.name);
-        }
-    }
-
-    /// Whether a gate opens regardless of the load balancer's state: the cluster is being deleted, or an operator
-    /// bypasses a gate.
-    fn opens_a_gate(&self, facts: &ClusterFacts) -> bool {
-        let machines = &self.context.stores.openstack_machines;
-        let is_bypassed = |name: &ObjectName| {
-            let machine = machines.get(&ObjectRef::new(&name.name).within(&name.namespace));
-            machine.is_some_and(|machine| {
-                let annotation = machine.annotations().get(gate_override::KEY);
-                let annotation = annotation.map(String::as_str);
-                is_bypass(&gate_override::parse_optional(annotation, Timestamp::now()))
-            })
-        };
-        facts.cluster_deleting
-            || is_bypass(&facts.operator)
-            || facts.machines.iter().any(is_bypassed)
-    }
-
     /// Writes the endpoint into the spec, where it never changes again.
     pub(crate) async fn write_endpoint(&mut self, host: &str, port: u16) -> StepResult<()> {
         let endpoint = ApiEndpoint {
@@ -365,8 +420,4 @@ pub(crate) struct Published {
     pub cloud: Option<Cloud>,
     /// The facts that gates depend on.
     pub facts: ClusterFacts,
-}
-
-fn is_bypass(operator: &GateOverride) -> bool {
-    matches!(operator, GateOverride::Bypass { .. })
 }

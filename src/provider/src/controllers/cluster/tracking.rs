@@ -1,14 +1,23 @@
 //! What a pass publishes to the load balancer's tracker.
 
 use ipnet::IpNet;
+use jiff::Timestamp;
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{
+    bastion::addresses::{self as bastion, addresses as bastion_addresses},
     cache::CachedCluster,
     desired::{DesiredCluster, DesiredLoadBalancer},
-    load_balancer::allowed_cidrs::is_same_family,
+    load_balancer::allowed_cidrs::{self, is_same_family},
     observation::KnownLoadBalancer,
+    pass::{Pass, Published},
+    validate::problems::Problem,
 };
-use capo_core::{Lookup, Provider, ids::SubnetId, octavia::MonitorNumbers};
+use crate::tracker::OctaviaClient;
+use capo_core::{
+    GateOverride, Lookup, ObjectName, Provider, gate_override, ids::SubnetId,
+    octavia::MonitorNumbers,
+};
 use capo_gate::desired::{ClusterFacts, LoadBalancerSpec};
 use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
 
@@ -126,6 +135,88 @@ fn member_subnet(cached: &CachedCluster) -> Option<SubnetId> {
     let cluster = networking.network.found()?;
     let primary = networking.primary_subnet.found()?;
     (own.network.id != cluster.network.id).then(|| primary.clone())
+}
+
+impl Pass<'_> {
+    /// The address ranges that may connect to the load balancer. `None` means that an address of the cluster itself is
+    /// not known yet.
+    fn allowed_cidrs(&self, allowed: Option<&[IpNet]>) -> Option<Vec<IpNet>> {
+        let key = ObjectRef::new(&bastion::server_name(&self.related.cluster_name))
+            .within(&self.name.namespace);
+        let server = self.context.stores.openstack_servers.get(&key);
+        let status = self.object.status.as_ref();
+        let shown = self.cached.bastion.as_ref().map(|seen| &seen.status);
+        let shown = shown.or(status.and_then(|status| status.bastion.as_ref()));
+        let bastion = bastion_addresses(&self.object.spec, shown, server.as_deref());
+        let vip = self
+            .cached
+            .load_balancer
+            .found()
+            .and_then(|found| found.vip);
+        allowed_cidrs::ranges(allowed, &self.cached.networking, bastion.as_deref(), vip)
+    }
+
+    /// Publishes the load balancer and the facts about its cluster to the tracker. While it is unknown whether there is
+    /// a load balancer, only the facts are published. If the facts alone open a gate and the load balancer has no
+    /// worker yet, one is started without credentials.
+    pub(crate) fn publish(
+        &self,
+        desired: &DesiredCluster,
+        problems: &[Problem],
+        published: &Published,
+    ) {
+        let facts = &published.facts;
+        let tracker = &self.context.tracker;
+        let is_known = desired.is_port_known(problems)
+            && match &desired.load_balancer {
+                None => true,
+                Some(load_balancer) => is_load_balancer_known(&self.cached, load_balancer),
+            };
+        if !is_known && (tracker.set_facts(&self.name, facts) || !self.opens_a_gate(facts)) {
+            return;
+        }
+        let spec = desired.load_balancer.as_ref();
+        let restriction = spec.and_then(|spec| spec.allowed_cidrs.as_deref());
+        let load_balancer = DesiredTracking {
+            generation: self.generation(),
+            cached: &self.cached,
+            desired,
+            allowed_cidrs: self.allowed_cidrs(restriction),
+        };
+        let cloud = published
+            .cloud
+            .clone()
+            .filter(|cloud| is_known && self.cached.is_verified(cloud));
+        let load_balancer = load_balancer.for_tracker(facts.clone());
+        tracker.set_load_balancer(&self.name, cloud.map(OctaviaClient), load_balancer);
+        // The object may have vanished during the pass. The store is checked after publishing, so that either this
+        // check or the watch stops the worker.
+        let key = ObjectRef::new(&self.name.name).within(&self.name.namespace);
+        if self.context.stores.openstack_clusters.get(&key).is_none() {
+            tracker.forget_load_balancer(&self.name);
+        }
+    }
+
+    /// Whether a gate opens regardless of the load balancer's state: the cluster is being deleted, or an operator
+    /// bypasses a gate.
+    fn opens_a_gate(&self, facts: &ClusterFacts) -> bool {
+        let machines = &self.context.stores.openstack_machines;
+        let is_bypassed = |name: &ObjectName| {
+            let machine = machines.get(&ObjectRef::new(&name.name).within(&name.namespace));
+            machine.is_some_and(|machine| {
+                let annotation = machine.annotations().get(gate_override::KEY);
+                let annotation = annotation.map(String::as_str);
+                is_bypass(&gate_override::parse_optional(annotation, Timestamp::now()))
+            })
+        };
+        facts.cluster_deleting
+            || is_bypass(&facts.operator)
+            || facts.machines.iter().any(is_bypassed)
+    }
+}
+
+fn is_bypass(operator: &GateOverride) -> bool {
+    matches!(operator, GateOverride::Bypass { .. })
 }
 
 #[cfg(test)]

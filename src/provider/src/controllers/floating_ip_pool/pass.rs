@@ -94,9 +94,9 @@ impl Pass<'_> {
     }
 
     async fn reconcile(&mut self, report: &mut Report) -> StepResult<Action> {
-        let asker = Subject::new("OpenStackFloatingIPPool", &self.name);
+        let subject = Subject::new("OpenStackFloatingIPPool", &self.name);
         let signed_in =
-            identity::identity(self.context, &asker, &self.object.spec.identity_ref).await;
+            identity::identity(self.context, &subject, &self.object.spec.identity_ref).await;
         let identity = match signed_in {
             Ok(identity) => {
                 self.authentication = Some(ConditionState::met(Reason::Ready));

@@ -17,11 +17,11 @@ use self::{
 };
 use super::{
     FINALIZER,
-    act::{gather_facts, look_up_and_verify},
+    act::look_up_and_verify,
     bastion,
     desired::DesiredCluster,
-    forget, observe,
-    pass::{Pass, Published},
+    observe,
+    pass::{Pass, Published, forget},
     project,
     step_context::StepContext,
     validate,
@@ -39,78 +39,80 @@ const SOON: Duration = Duration::from_secs(2);
 /// The time until the next look whether the Machines are gone, in case no watch shows it before.
 const MACHINES_PAUSE: Duration = Duration::from_secs(5);
 
-/// Deletes everything that was created for the cluster, once no Machine is left.
-pub(crate) async fn run(mut pass: Pass<'_>) -> Outcome {
-    pass.not_paused();
-    let shown = pass.full_name();
-    let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
-    let facts = gather_facts(&mut pass).await;
-    let cloud = pass.cloud().await;
-    let identity = pass.sign_in(cloud.clone()).await;
-    let identity = pass.ok_or_record(identity);
-    let left = match machines_left(&pass).await {
-        Ok(left) => left,
-        Err(error) => return Outcome::kubernetes("Reading the cluster's Machines", &error),
-    };
-    let check = |identity: &Identity| project::check_recorded(&pass, &identity.project);
-    let plan = deletion_plan(&left, identity.as_ref(), check);
-    if !matches!(plan, DeletionPlan::WaitForMachines(_)) {
-        // The load balancer's worker stops here, so that from now on only the deletion writes to the load balancer.
-        pass.context.tracker.forget_load_balancer(&pass.name);
-    }
-    match plan {
-        DeletionPlan::WaitForMachines(message) => {
-            let published = Published {
-                cloud: cloud.ok(),
-                facts,
-            };
-            if published.facts.cluster_deleting {
-                // A Cluster that is being deleted opens the gates, so the facts are published before any request to
-                // OpenStack.
-                pass.publish(&desired, &problems, &published);
-            }
-            if let Some(identity) = identity.filter(|it| !pass.cached.is_verified(&it.cloud)) {
-                verify_project(&mut pass, &desired, &identity).await;
-            }
-            pass.publish(&desired, &problems, &published);
-            let ungated = desired.load_balancer.is_none() || pass.related.is_being_deleted();
-            release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
-            let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
-            deleting(&mut pass, message);
-            pass.record_wait(wait);
+impl Pass<'_> {
+    /// Deletes everything that was created for the cluster, once no Machine is left.
+    pub(in crate::controllers::cluster) async fn delete(mut self) -> Outcome {
+        self.not_paused();
+        let name = self.full_name();
+        let (desired, problems) = validate::read(&name, self.names(), &self.object.spec);
+        let facts = self.gather_facts().await;
+        let cloud = self.cloud().await;
+        let identity = self.sign_in(cloud.clone()).await;
+        let identity = self.ok_or_record(identity);
+        let left = match machines_left(&self).await {
+            Ok(left) => left,
+            Err(error) => return Outcome::kubernetes("Reading the cluster's Machines", &error),
+        };
+        let check = |identity: &Identity| project::check_recorded(&self, &identity.project);
+        let plan = deletion_plan(&left, identity.as_ref(), check);
+        if !matches!(plan, DeletionPlan::WaitForMachines(_)) {
+            // The load balancer's worker stops here, so that from now on only the deletion writes to the load balancer.
+            self.context.tracker.forget_load_balancer(&self.name);
         }
-        DeletionPlan::WaitForCredentials => {
-            let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
-            deleting(&mut pass, text);
-        }
-        DeletionPlan::Refuse(step_error) => {
-            deleting(&mut pass, step_error.state.message.clone());
-            pass.record(step_error);
-        }
-        DeletionPlan::TakeDown(identity) => {
-            pass.set_true(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-            // The server controller deletes the bastion's server, and it has to know that this is the cluster's
-            // project.
-            pass.cached.project = Some(identity.project.clone());
-            let context = pass.step_context(identity, &desired, SOON);
-            match take_down(&mut pass, &context).await {
-                Ok(()) => {
-                    let context = pass.context;
-                    let written = context.set_finalizer(&mut pass.object, FINALIZER, false);
-                    return match written.await {
-                        Ok(()) => forget(context, &pass.name),
-                        Err(error) => Outcome::kubernetes("Writing the finalizer", &error),
-                    };
+        match plan {
+            DeletionPlan::WaitForMachines(message) => {
+                let published = Published {
+                    cloud: cloud.ok(),
+                    facts,
+                };
+                if published.facts.cluster_deleting {
+                    // A Cluster that is being deleted opens the gates, so the facts are published before any request to
+                    // OpenStack.
+                    self.publish(&desired, &problems, &published);
                 }
-                Err(step_error) => {
-                    deleting(&mut pass, step_error.state.message.clone());
-                    let step_error = later(&mut pass, step_error);
-                    pass.record(step_error);
+                if let Some(identity) = identity.filter(|it| !self.cached.is_verified(&it.cloud)) {
+                    verify_project(&mut self, &desired, &identity).await;
+                }
+                self.publish(&desired, &problems, &published);
+                let ungated = desired.load_balancer.is_none() || self.related.is_being_deleted();
+                release_orphaned(self.context, &self.name, &self.related.machines, ungated).await;
+                let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
+                deleting(&mut self, message);
+                self.record_wait(wait);
+            }
+            DeletionPlan::WaitForCredentials => {
+                let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
+                deleting(&mut self, text);
+            }
+            DeletionPlan::Refuse(step_error) => {
+                deleting(&mut self, step_error.state.message.clone());
+                self.record(step_error);
+            }
+            DeletionPlan::TakeDown(identity) => {
+                self.set_true(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+                // The server controller deletes the bastion's server, and it has to know that this is the cluster's
+                // project.
+                self.cached.project = Some(identity.project.clone());
+                let context = self.step_context(identity, &desired, SOON);
+                match take_down(&mut self, &context).await {
+                    Ok(()) => {
+                        let context = self.context;
+                        let written = context.set_finalizer(&mut self.object, FINALIZER, false);
+                        return match written.await {
+                            Ok(()) => forget(context, &self.name),
+                            Err(error) => Outcome::kubernetes("Writing the finalizer", &error),
+                        };
+                    }
+                    Err(step_error) => {
+                        deleting(&mut self, step_error.state.message.clone());
+                        let step_error = later(&mut self, step_error);
+                        self.record(step_error);
+                    }
                 }
             }
         }
+        self.end().await
     }
-    pass.end().await
 }
 
 /// Sets Ready to show what the deletion waits for.

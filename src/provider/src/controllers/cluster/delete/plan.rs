@@ -165,9 +165,9 @@ pub(super) enum RouterRemoval<'a> {
     Delete(&'a Router, Vec<Port>),
 }
 
-/// Decides what to do about the router, and which of `ports` are its interfaces in the cluster's network. Its interfaces
-/// in other networks stay, because capo-rs adds interfaces only in the cluster's network, so that a user added them.
-/// Interfaces of other routers, which a user added to the network, stay too.
+/// Decides what to do about the router, and which of `ports` are its interfaces in the cluster's network. Its
+/// interfaces in other networks stay, because capo-rs adds interfaces only in the cluster's network, so that a user
+/// added them. Interfaces of other routers, which a user added to the network, stay too.
 pub(super) fn router_removal(inputs: RouterInputs<'_>, mut ports: Vec<Port>) -> RouterRemoval<'_> {
     let router = match inputs.existing {
         Some(Reference::Id(id)) => Some(id),

@@ -4,6 +4,7 @@
 pub(crate) mod allowed_cidrs;
 pub(crate) mod plan;
 pub(crate) mod reconcile;
+pub(crate) mod report;
 
 use std::net::IpAddr;
 

@@ -1,26 +1,20 @@
-//! The load balancer in a pass: which load balancer it is, whether to create or replace it, and what its worker has
-//! found.
+//! The load balancer in a pass: which load balancer it is, and whether to create or replace it.
 
 use std::{net::IpAddr, time::Duration};
 
 use super::plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan, Replacements};
 use crate::reconcile::{ReadAt, StepError, StepResult, matching::Match};
 use crate::{
-    controllers::{
-        Outcome,
-        cluster::{
-            desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
-            observation::KnownLoadBalancer, observe, pass::Pass, report::in_closed_set,
-            step_context::StepContext,
-        },
+    controllers::cluster::{
+        desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
+        observation::KnownLoadBalancer, observe, pass::Pass, step_context::StepContext,
     },
     kubernetes::conditions::kind,
 };
 use capo_core::{
-    ConditionState, ConditionStatus, FailureClass, Lookup, ProvisioningStatus, Reason,
+    FailureClass, Lookup, ProvisioningStatus, Reason,
     ids::{LoadBalancerId, NetworkId},
 };
-use capo_gate::findings::Findings;
 use capo_openstack::load_balancer::LoadBalancer;
 
 /// The annotation that allows deleting a load balancer in ERROR and creating a new one; its value is the load
@@ -249,63 +243,4 @@ pub(crate) async fn floating_ip(
     let address = fip.floating_ip_address;
     pass.cached.floating_ip = Some(ReadAt::new(fip, pass.now));
     Ok(address)
-}
-
-/// Sets the condition of the load balancer. A step that failed in this pass takes precedence over what the worker
-/// found.
-pub(crate) fn report_condition(pass: &mut Pass<'_>, findings: Option<&Findings>, pause: Duration) {
-    if let Some(own) = pass.report.condition(CONDITION).cloned() {
-        if pass.object.spec.control_plane_endpoint.is_none() {
-            pass.report
-                .set_condition_if_unset(kind::API_ENDPOINT_READY, own.clone());
-        }
-        pass.report.balancer_counts = own.status != ConditionStatus::Unknown;
-        let reason = in_closed_set(own.reason);
-        pass.report
-            .set_condition(CONDITION, ConditionState { reason, ..own });
-        return;
-    }
-    if let Some(findings) = findings {
-        pass.report
-            .set_condition(CONDITION, findings.verdict.clone());
-        pass.report.balancer_counts = findings.counts_in_ready;
-    } else {
-        pass.report.balancer_counts = false;
-        // After a start, the condition in the status stays until the worker's first read. Without working credentials
-        // there is no such read.
-        let signed_in = pass
-            .report
-            .condition(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-        if signed_in.is_some_and(|state| state.status != ConditionStatus::True) {
-            let unread = ConditionState::unknown(
-                Reason::NotYetObserved,
-                "The manager has not read the load balancer since its start, because the credentials do not work; see \
-                 the condition OpenStackAuthenticationSucceeded",
-            );
-            pass.report.set_condition(CONDITION, unread);
-        }
-    }
-    if !findings.is_some_and(|findings| findings.infrastructure_ready) {
-        pass.record_wait(Outcome::wait(
-            Reason::LoadBalancerPending,
-            "The load balancer, its listeners, pools and monitors are not all ACTIVE yet",
-            pause,
-        ));
-    }
-}
-
-/// Waits until the worker has seen the load balancer as this generation specifies it; until then the generation does
-/// not count as observed. The worker enqueues the cluster at that point.
-pub(crate) fn await_generation(pass: &mut Pass<'_>, findings: Option<&Findings>, pause: Duration) {
-    let generation = Some(pass.generation());
-    let status = pass.object.status.as_ref();
-    let is_observed = status.and_then(|status| status.observed_generation) == generation;
-    let settled = findings.and_then(|findings| findings.settled_generation);
-    if !is_observed && settled != generation {
-        pass.record_wait(Outcome::wait(
-            Reason::LoadBalancerPending,
-            "No read has shown the load balancer as this generation of the OpenStackCluster specifies it yet",
-            pause,
-        ));
-    }
 }

@@ -116,9 +116,9 @@ pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Network
     Ok((!subnets.is_empty()).then_some(NetworkState { network, subnets }))
 }
 
-/// The managed network as it is, found by the id in the status or else by its name; `None` if it does not exist. A user may
-/// have renamed the network and given its name to another one, so the id goes before the name. It counts while the network
-/// is in the cluster's project.
+/// The managed network as it is, found by the id in the status or else by its name; `None` if it does not exist. A user
+/// may have renamed the network and given its name to another one, so the id goes before the name. It counts while the
+/// network is in the cluster's project.
 pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option<Network>> {
     let name = context.desired.names.network();
     let doing = format!("Looking for network {name}");

@@ -13,7 +13,7 @@ use self::{
     references::{network_reference, router_reference, subnet, subnets},
 };
 use super::{
-    bastion::addresses as bastion,
+    bastion::addresses::is_enabled,
     desired::{
         DesiredCluster, DesiredExternalNetwork, DesiredLoadBalancer, DesiredNetwork, DesiredRouter,
         DesiredSecurityGroups, ManagedNetwork,
@@ -53,8 +53,8 @@ pub(crate) fn read(
         security: spec
             .managed_security_groups
             .as_ref()
-            .map(|groups| security(groups, bastion::is_enabled(spec), &mut problems)),
-        bastion: bastion::is_enabled(spec),
+            .map(|groups| security(groups, is_enabled(spec), &mut problems)),
+        bastion: is_enabled(spec),
         load_balancer: endpoint
             .load_balancer
             .then(|| load_balancer(&api_server, &mut problems)),

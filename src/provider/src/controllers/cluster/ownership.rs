@@ -1,0 +1,56 @@
+//! The Cluster that an `OpenStackCluster` belongs to, and whether another `OpenStackCluster` has its names in
+//! OpenStack.
+
+use kube::ResourceExt;
+
+use crate::{
+    controllers::{Context, capi},
+    kubernetes::conditions::kind,
+    reconcile::{StepError, StepResult, cluster_names::Names, name_of},
+};
+use capo_api::v1beta2::OpenStackCluster;
+use capo_core::Reason;
+
+/// The name of the Cluster that owns the object. For an object that is being deleted, the label is enough.
+pub(super) fn cluster_name(object: &OpenStackCluster) -> Option<String> {
+    let owner = capi::owner(&object.metadata, "Cluster").map(|owner| owner.name.clone());
+    let label = || object.labels().get(capi::CLUSTER_NAME_LABEL).cloned();
+    if object.metadata.deletion_timestamp.is_some() {
+        owner.or_else(label)
+    } else {
+        owner
+    }
+}
+
+/// Returns an error for the younger of two Clusters whose OpenStack objects would have the same names, so that its pass
+/// does not use the other one's objects.
+pub(super) fn not_colliding(
+    context: &Context,
+    object: &OpenStackCluster,
+    names: &Names,
+) -> StepResult<()> {
+    let name = name_of(object);
+    let age = |object: &OpenStackCluster| {
+        let created = object.metadata.creation_timestamp.as_ref().map(|t| t.0);
+        (created, name_of(object))
+    };
+    let own = age(object);
+    let older = context.stores.openstack_clusters.state_filter(|other| {
+        let other_names = cluster_name(other)
+            .map(|cluster| Names::new(&other.namespace().unwrap_or_default(), &cluster));
+        other_names.as_ref() == Some(names) && name_of(other) != name && age(other) < own
+    });
+    let Some(other) = older.first() else {
+        return Ok(());
+    };
+    Err(StepError::refused(
+        kind::NETWORK_READY,
+        Reason::AmbiguousMatch,
+        format!(
+            "OpenStackCluster {name}: the name {} of its objects in OpenStack is that of OpenStackCluster {} too; a Cluster \
+             of another name is needed",
+            names.network(),
+            name_of(&**other)
+        ),
+    ))
+}
