@@ -77,7 +77,7 @@ impl Pass<'_> {
 
     /// Adds the deletion hooks to the Machine or removes them, as the release gate decided.
     pub(super) async fn update_hooks(&self, machine: &Machine) -> StepResult<()> {
-        if !self.floating_ip_gates().is_known() && !self.related.is_cluster_deleting() {
+        if !self.floating_ip_gates().is_known() && !self.related.is_cluster_deleting_or_absent() {
             return Ok(());
         }
         let api = self.context.api::<Machine>(&self.name.namespace);

@@ -32,8 +32,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes the server's object once its members are gone or need not be waited for. It returns `Ok` when an uncached read
-    /// shows that the object is gone.
+    /// Deletes the server's object once its members are gone or need not be waited for. It returns `Ok` when an
+    /// uncached read shows that the object is gone.
     async fn delete_server(&self) -> StepResult<()> {
         let api = self.context.api::<OpenStackServer>(&self.name.namespace);
         let server = match read_uncached(&api, &self.name.name).await {

@@ -232,7 +232,7 @@ impl Pass<'_> {
         GateInputs {
             mode: self.gate_mode(),
             paused: self.is_paused_or_moved(),
-            cluster_deleting: self.related.is_cluster_deleting(),
+            cluster_deleting_or_absent: self.related.is_cluster_deleting_or_absent(),
             admitted: self.is_admitted(),
             server_active: self.server_active() && self.has_floating_ip(),
             machine: self.related.machine.as_ref().map(|machine| OwningMachine {

@@ -136,7 +136,7 @@ impl RelatedObjects {
     }
 
     /// Whether the Cluster is being deleted or absent.
-    pub(super) fn is_cluster_deleting(&self) -> bool {
+    pub(super) fn is_cluster_deleting_or_absent(&self) -> bool {
         Cluster::is_deleting_or_absent(self.cluster.as_deref())
     }
 

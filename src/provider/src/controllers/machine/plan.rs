@@ -18,8 +18,9 @@ pub(super) struct GateInputs<'a> {
     pub mode: GateMode,
     /// Whether the machine is paused or clusterctl moves it.
     pub paused: bool,
-    /// Whether the Cluster is being deleted, or was absent in an uncached read.
-    pub cluster_deleting: bool,
+    /// Whether the Cluster is being deleted, or was absent in an uncached read. `ClusterFacts::cluster_deleting`, on
+    /// which the findings depend, is also true if only the control-plane object is being deleted or was deleted.
+    pub cluster_deleting_or_absent: bool,
     /// Whether the Machine has copied the provider id, or `provisioned` was set before. Neither can be undone.
     pub admitted: bool,
     /// Whether the server was ACTIVE in the last read.
@@ -49,12 +50,14 @@ impl GateInputs<'_> {
     /// Whether the findings decide when the machine may be deleted. This also checks whether the Cluster is being
     /// deleted or absent, because no controller publishes the facts of a cluster whose Cluster is absent.
     fn is_release_gated(&self) -> bool {
-        self.mode == GateMode::Enforce && !self.cluster_deleting
+        self.mode == GateMode::Enforce && !self.cluster_deleting_or_absent
     }
 }
 
-/// Decides whether `status.initialization.provisioned` may be set. The error is what the machine's
-/// condition shows.
+/// Decides whether `status.initialization.provisioned` may be set. The error is what the machine's condition shows.
+///
+/// The gate checks too whether the machine was admitted and whether its server is ACTIVE. Both are checked here for
+/// every machine, because there is no finding about a machine to which no gate applies, such as a worker.
 pub(super) fn admission(inputs: &GateInputs<'_>) -> Result<(), ConditionState> {
     if inputs.admitted {
         return Ok(());
@@ -73,6 +76,10 @@ pub(super) fn admission(inputs: &GateInputs<'_>) -> Result<(), ConditionState> {
 
 /// Decides how the deletion hooks on the Machine change. No hook is ever added to a Machine that is being deleted,
 /// because a user who removes a hook there wants the Machine to be deleted.
+///
+/// The gate checks too whether the machine is paused, whether the mode is `Enforce` and whether the Cluster is being
+/// deleted. They are checked here as well, because hooks are also removed from a Machine about which there is no
+/// finding: no gate applies to it any more, or its Cluster is absent.
 pub(super) fn hook(inputs: &GateInputs<'_>) -> HookChange {
     let Some(machine) = inputs.machine else {
         return HookChange::Keep;
@@ -108,6 +115,10 @@ fn release_hooks(machine: OwningMachine) -> HookChange {
 }
 
 /// Decides whether the server may be deleted. The finalizer is removed after that.
+///
+/// The gate checks too whether the machine is paused and whether the Cluster is being deleted. Both are checked here
+/// for every machine, because the server of a machine about which there is no finding, such as a worker, is deleted as
+/// well, and not while the machine is paused.
 pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), ConditionState> {
     if inputs.paused {
         return Err(ConditionState::unmet(

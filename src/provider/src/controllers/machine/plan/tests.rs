@@ -55,7 +55,7 @@ fn inputs(finding: Option<&MachineFinding>) -> GateInputs<'_> {
     GateInputs {
         mode: GateMode::Enforce,
         paused: false,
-        cluster_deleting: false,
+        cluster_deleting_or_absent: false,
         admitted: false,
         server_active: true,
         machine: Some(owning_machine(false, false)),
@@ -220,7 +220,7 @@ fn a_release_before_the_drain_leaves_the_hook_after_it() {
 fn a_cluster_that_goes_waits_for_nothing() {
     let held = finding(&held());
     let mut inputs = inputs(Some(&held));
-    inputs.cluster_deleting = true;
+    inputs.cluster_deleting_or_absent = true;
     inputs.machine = Some(owning_machine(true, true));
     assert_eq!(hook(&inputs), HookChange::Remove);
     assert_eq!(may_delete_server(&inputs), Ok(()));
@@ -234,17 +234,13 @@ fn paused_goes_before_everything_else() {
     let open = finding(&open());
     let mut inputs = inputs(Some(&open));
     inputs.paused = true;
-    for (mode, cluster_deleting) in [
+    for (mode, is_deleting) in [
         (GateMode::Enforce, false),
         (GateMode::Enforce, true),
         (GateMode::Off, false),
     ] {
-        (inputs.mode, inputs.cluster_deleting) = (mode, cluster_deleting);
-        assert_ne!(
-            may_delete_server(&inputs),
-            Ok(()),
-            "{mode:?} {cluster_deleting}"
-        );
+        (inputs.mode, inputs.cluster_deleting_or_absent) = (mode, is_deleting);
+        assert_ne!(may_delete_server(&inputs), Ok(()), "{mode:?} {is_deleting}");
         assert_eq!(hook(&inputs), HookChange::Keep);
     }
 }
