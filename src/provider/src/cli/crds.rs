@@ -34,23 +34,31 @@ impl From<StorageVersion> for Version {
     }
 }
 
+/// Why the definitions can't be printed. A test rules this out for the types of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionsError {
+    /// The schema of a type is not one that Kubernetes accepts.
+    #[error(transparent)]
+    Schema(#[from] serde_json::Error),
+    /// A definition can't be written as YAML.
+    #[error(transparent)]
+    Yaml(#[from] serde_saphyr::SerializeError),
+}
+
 /// All definitions as one YAML stream.
-///
-/// # Errors
-/// A definition can't be serialized, which a test rules out for the types of this crate.
-pub(super) fn yaml(choices: &Choices) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+pub(super) fn yaml(choices: &Choices) -> Result<String, DefinitionsError> {
     let text = yaml_in(&choices.namespace, None, choices.storage_version)?;
     // The manifests may follow in the same stream.
     Ok(text + "---\n")
 }
 
-/// The same for a manager in `namespace`, whose webhook certificate `authority` signed; cert-manager fills it in if none is
-/// given.
+/// All definitions for a manager in `namespace`, with `authority` as the certificate authority of its webhooks. Without
+/// one, cert-manager fills it in.
 pub(super) fn yaml_in(
     namespace: &str,
     authority: Option<String>,
     stored: StorageVersion,
-) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<String, DefinitionsError> {
     let conversion = match ConversionTarget::default() {
         ConversionTarget::Service { name, .. } => ConversionTarget::Service {
             namespace: namespace.to_owned(),

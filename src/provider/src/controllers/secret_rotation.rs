@@ -48,9 +48,13 @@ async fn round(context: &Context) {
     }
     for (secret, users) in secrets {
         tokio::time::sleep(pause).await;
-        // A failed read shows nothing about the Secret.
-        let Ok(present) = version_of(context, &secret).await else {
-            continue;
+        let present = match version_of(context, &secret).await {
+            Ok(present) => present,
+            Err(error) => {
+                // A failed read shows nothing about the Secret.
+                tracing::debug!(Secret = %secret, %error, "Reading the version of a Secret failed");
+                continue;
+            }
         };
         if versions.compare(&secret, present) {
             tracing::info!(Secret = %secret, "Credentials changed");
@@ -67,15 +71,23 @@ async fn round(context: &Context) {
 }
 
 /// The error of a failed read of a Secret.
-struct Unread;
+#[derive(Debug, thiserror::Error)]
+enum SecretReadError {
+    #[error(transparent)]
+    Kubernetes(#[from] kube::Error),
+    #[error("the API server did not answer in time")]
+    Timeout(#[from] tokio::time::error::Elapsed),
+}
 
 /// The resource version of a Secret; `None` if the Secret does not exist.
-async fn version_of(context: &Context, secret: &ObjectName) -> Result<Option<String>, Unread> {
+async fn version_of(
+    context: &Context,
+    secret: &ObjectName,
+) -> Result<Option<String>, SecretReadError> {
     let api: Api<Secret> = context.api(&secret.namespace);
-    match tokio::time::timeout(Duration::from_secs(10), api.get_metadata_opt(&secret.name)).await {
-        Ok(Ok(found)) => Ok(found.and_then(|found| found.metadata.resource_version)),
-        Ok(Err(_)) | Err(_) => Err(Unread),
-    }
+    let read = api.get_metadata_opt(&secret.name);
+    let found = tokio::time::timeout(Duration::from_secs(10), read).await??;
+    Ok(found.and_then(|found| found.metadata.resource_version))
 }
 
 /// Every Secret that contains the credentials of an object, with the objects that use it.

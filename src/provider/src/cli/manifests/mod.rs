@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::crds::StorageVersion;
+use super::crds::{DefinitionsError, StorageVersion};
 use crate::manager::NAMESPACE;
 use edit::{edit, insert};
 use options::{Quantity, Toleration};
@@ -158,7 +158,7 @@ fn image_of(release: Option<&str>) -> String {
 pub enum ManifestError {
     /// The definitions can't be made from the types.
     #[error("the definitions can't be written: {0}")]
-    Definitions(#[from] Box<dyn std::error::Error + Send + Sync>),
+    Definitions(#[from] DefinitionsError),
     /// A shipped file is no YAML.
     #[error("a shipped manifest can't be read: {0}")]
     Read(#[from] serde_saphyr::Error),

@@ -68,8 +68,22 @@ impl Route {
     }
 }
 
-/// A response other than 200.
-struct Refusal(StatusCode, String);
+/// The error of a request that is answered with another status than 200.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct HttpError {
+    status: StatusCode,
+    message: String,
+}
+
+impl HttpError {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+        }
+    }
+}
 
 impl Routes {
     pub(super) fn new(limits: Limits, observer: Arc<dyn WebhookObserver>) -> Self {
@@ -97,27 +111,27 @@ impl Routes {
             )
             .await
             .unwrap_or_else(|_| {
-                Err(Refusal(
+                Err(HttpError::new(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "answering took too long; try again".to_owned(),
+                    "answering took too long; try again",
                 ))
             })
         } else {
-            Err(Refusal(
+            Err(HttpError::new(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "expected POST".to_owned(),
+                "expected POST",
             ))
         };
         let response = match result {
             Ok(body) => json(body),
-            Err(Refusal(code, message)) => {
+            Err(HttpError { status, message }) => {
                 tracing::warn!(
                     path = route.path,
-                    code = code.as_u16(),
+                    code = status.as_u16(),
                     message,
                     "Refused a webhook request"
                 );
-                refusal(code, &message)
+                refusal(status, &message)
             }
         };
         self.observer
@@ -125,13 +139,13 @@ impl Routes {
         response
     }
 
-    async fn review(&self, route: Route, request: Request<Incoming>) -> Result<Vec<u8>, Refusal> {
+    async fn review(&self, route: Route, request: Request<Incoming>) -> Result<Vec<u8>, HttpError> {
         let limit = match route.review {
             ReviewKind::Conversion => self.limits.conversion_bytes,
             ReviewKind::Admission(_) => self.limits.admission_bytes,
         };
         let too_large = || {
-            Refusal(
+            HttpError::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!("the body is larger than {limit} bytes"),
             )
@@ -148,16 +162,16 @@ impl Routes {
         let collected = tokio::time::timeout(self.limits.body, Limited::new(body, limit).collect())
             .await
             .map_err(|_| {
-                Refusal(
+                HttpError::new(
                     StatusCode::REQUEST_TIMEOUT,
-                    "the body took too long to arrive".to_owned(),
+                    "the body took too long to arrive",
                 )
             })?;
         let body = match collected {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
             Err(error) => {
-                return Err(Refusal(
+                return Err(HttpError::new(
                     StatusCode::BAD_REQUEST,
                     format!("the body ended early: {error}"),
                 ));
@@ -170,18 +184,18 @@ impl Routes {
         tokio::task::spawn_blocking(move || review(route.review, &body))
             .await
             .unwrap_or_else(|_| {
-                Err(Refusal(
+                Err(HttpError::new(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "the review was not finished".to_owned(),
+                    "the review was not finished",
                 ))
             })
     }
 
-    async fn room_for(&self, size: usize) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
+    async fn room_for(&self, size: usize) -> Result<tokio::sync::SemaphorePermit<'_>, HttpError> {
         let busy = || {
-            Refusal(
+            HttpError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too many requests are being answered; try again".to_owned(),
+                "too many requests are being answered; try again",
             )
         };
         let permits = u32::try_from(size.div_ceil(KIB)).map_err(|_| busy())?;
@@ -189,8 +203,8 @@ impl Routes {
     }
 }
 
-fn review(kind: ReviewKind, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let malformed = |error: String| Refusal(StatusCode::BAD_REQUEST, error);
+fn review(kind: ReviewKind, body: &[u8]) -> Result<Vec<u8>, HttpError> {
+    let malformed = |error: String| HttpError::new(StatusCode::BAD_REQUEST, error);
     match kind {
         ReviewKind::Conversion => {
             conversion::review(body).map_err(|error| malformed(error.to_string()))
@@ -210,8 +224,8 @@ fn json(body: Vec<u8>) -> Response {
     response
 }
 
-fn refusal(code: StatusCode, message: &str) -> Response {
-    let mut response = text(code, format!("{message}\n"));
+fn refusal(status: StatusCode, message: &str) -> Response {
+    let mut response = text(status, format!("{message}\n"));
     // The rest of a refused body is not read.
     response
         .headers_mut()
