@@ -31,13 +31,22 @@ pub struct RolledUp {
     pub message: String,
 }
 
+/// A problem of an object.
+#[derive(Debug, Clone)]
+struct Problem {
+    /// The reason of the condition that shows it.
+    reason: String,
+    /// The message of that condition.
+    message: String,
+}
+
 /// The state of one object.
 #[derive(Debug)]
 struct ObjectState {
     object: String,
     is_cluster: bool,
-    /// The reason and message of a problem that has lasted for longer than [`PATIENCE`].
-    trouble: Option<(String, String)>,
+    /// A problem that has lasted for longer than [`PATIENCE`].
+    problem: Option<Problem>,
     /// Whether the object is being changed.
     changing: bool,
     /// Whether a gate holds the object.
@@ -99,7 +108,7 @@ fn state<K: Resource<DynamicType = ()>>(
     };
     let paused = is_true(kind::PAUSED);
     let patience = i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX);
-    let trouble = conditions
+    let problem = conditions
         .iter()
         .filter(|condition| {
             ![kind::READY, kind::PAUSED].contains(&condition.type_.as_str())
@@ -107,7 +116,10 @@ fn state<K: Resource<DynamicType = ()>>(
                 && is_problem(&condition.reason)
                 && now.as_second() - condition.last_transition_time.0.as_second() >= patience
         })
-        .map(|condition| (condition.reason.clone(), condition.message.clone()))
+        .map(|condition| Problem {
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        })
         .next()
         .filter(|_| !paused);
     let deleting = object.meta().deletion_timestamp.is_some();
@@ -118,9 +130,9 @@ fn state<K: Resource<DynamicType = ()>>(
     ObjectState {
         object: format!("{kind} {}", name_of(object)),
         is_cluster: kind == "OpenStackCluster",
-        changing: trouble.is_none() && !settled && !paused,
+        changing: problem.is_none() && !settled && !paused,
         held: held && !paused,
-        trouble,
+        problem,
     }
 }
 
@@ -142,7 +154,10 @@ fn is_problem(reason: &str) -> bool {
 
 fn available(all: &[ObjectState]) -> RolledUp {
     let unreachable = |state: &&ObjectState| {
-        let reason = state.trouble.as_ref().map(|(reason, _)| reason.as_str());
+        let reason = state
+            .problem
+            .as_ref()
+            .map(|problem| problem.reason.as_str());
         [
             Reason::OpenStackUnavailable,
             Reason::OpenStackAuthenticationFailed,
@@ -155,14 +170,14 @@ fn available(all: &[ObjectState]) -> RolledUp {
     let clusters: Vec<&ObjectState> = all.iter().filter(|state| state.is_cluster).collect();
     let without_cloud = clusters.iter().copied().filter(unreachable).count();
     if without_cloud > 0 && without_cloud == clusters.len() {
-        let first = clusters.first().and_then(|cluster| cluster.trouble.clone());
+        let first = clusters.first().and_then(|cluster| cluster.problem.clone());
         return rolled(
             "Available",
             ConditionStatus::False,
             "NoCloudAnswers",
             format!(
                 "None of {without_cloud} OpenStackClusters reaches its cloud: {}",
-                first.map(|(_, message)| message).unwrap_or_default()
+                first.map(|problem| problem.message).unwrap_or_default()
             ),
         );
     }
@@ -198,13 +213,13 @@ fn progressing(all: &[ObjectState]) -> RolledUp {
 }
 
 fn degraded(all: &[ObjectState]) -> RolledUp {
-    let troubled: Vec<(&str, &(String, String))> = all
+    let problems: Vec<(&str, &Problem)> = all
         .iter()
-        .filter_map(|state| Some((state.object.as_str(), state.trouble.as_ref()?)))
+        .filter_map(|state| Some((state.object.as_str(), state.problem.as_ref()?)))
         .collect();
-    let reasons: BTreeSet<&str> = troubled
+    let reasons: BTreeSet<&str> = problems
         .iter()
-        .map(|(_, (reason, _))| reason.as_str())
+        .map(|(_, problem)| problem.reason.as_str())
         .collect();
     let mut each = reasons.iter();
     let reason = match (each.next(), each.next()) {
@@ -219,9 +234,9 @@ fn degraded(all: &[ObjectState]) -> RolledUp {
         (Some(only), None) => (*only).to_owned(),
         _ => "MultipleReasons".to_owned(),
     };
-    let texts = troubled
+    let texts = problems
         .iter()
-        .map(|(object, (reason, message))| format!("{object}: {reason}: {message}"));
+        .map(|(object, problem)| format!("{object}: {}: {}", problem.reason, problem.message));
     rolled("Degraded", ConditionStatus::True, &reason, named(texts))
 }
 

@@ -135,9 +135,27 @@ struct Lines {
 struct Terminal {
     wide: bool,
     no_colour: bool,
-    /// The texts of the cells and the times at which they last changed, by table, row and column.
-    cells: HashMap<(usize, String, usize), (String, Option<Instant>)>,
+    /// The cells that were drawn last.
+    cells: HashMap<CellKey, DrawnCell>,
     last: Vec<String>,
+}
+
+/// The place of a cell on the screen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct CellKey {
+    /// The index of the table.
+    table: usize,
+    /// The name of the row.
+    row: String,
+    /// The index of the column.
+    column: usize,
+}
+
+/// A cell that was drawn.
+struct DrawnCell {
+    text: String,
+    /// The time at which the text last changed.
+    changed: Option<Instant>,
 }
 
 impl Display {
@@ -202,7 +220,12 @@ impl Terminal {
         for (table, part) in parts.iter_mut().enumerate() {
             if let Part::Table(grid) = part {
                 grid.freshen(|row, column, text| {
-                    self.is_fresh((table, row.to_owned(), column), text, now)
+                    let cell = CellKey {
+                        table,
+                        row: row.to_owned(),
+                        column,
+                    };
+                    self.is_fresh(cell, text, now)
                 });
             }
         }
@@ -223,18 +246,21 @@ impl Terminal {
         put(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n")));
     }
 
-    fn is_fresh(&mut self, cell: (usize, String, usize), text: &str, now: Instant) -> bool {
+    fn is_fresh(&mut self, cell: CellKey, text: &str, now: Instant) -> bool {
         // The first drawing of a cell does not count as a change.
         let first = self.last.is_empty();
-        let known = self
-            .cells
-            .entry(cell)
-            .or_insert_with(|| (text.to_owned(), (!first).then_some(now)));
-        if known.0 != text {
-            *known = (text.to_owned(), Some(now));
+        let drawn = self.cells.entry(cell).or_insert_with(|| DrawnCell {
+            text: text.to_owned(),
+            changed: (!first).then_some(now),
+        });
+        if drawn.text != text {
+            *drawn = DrawnCell {
+                text: text.to_owned(),
+                changed: Some(now),
+            };
         }
-        known
-            .1
+        drawn
+            .changed
             .is_some_and(|changed| now.duration_since(changed) < FRESH)
     }
 }

@@ -31,19 +31,30 @@ pub(crate) struct Carriers {
 pub(crate) fn carriers(pass: &Pass<'_>, machines: &[ObjectName]) -> Carriers {
     let mut carriers = Carriers::default();
     for name in machines {
-        let Some((carrier, awaits_release, seen)) = carrier(pass, name) else {
+        let Some(observed) = carrier(pass, name) else {
             continue;
         };
-        if awaits_release {
-            carriers.awaiting_release.insert(name.clone(), seen);
+        if observed.awaits_release {
+            carriers
+                .awaiting_release
+                .insert(name.clone(), observed.server);
         }
-        carriers.all.push(carrier);
+        carriers.all.push(observed.carrier);
     }
     carriers
 }
 
-/// A control-plane machine, whether its deletion waits for its release, and its server as last read.
-fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool, Option<ObservedServer>)> {
+/// A control-plane machine with what is known besides of its release.
+struct ObservedCarrier {
+    carrier: Carrier,
+    /// Whether the deletion of the machine waits for its release.
+    awaits_release: bool,
+    /// The server of the machine as last read.
+    server: Option<ObservedServer>,
+}
+
+/// The control-plane machine of this name, if it exists.
+fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
     let stores = &pass.context.stores;
     let within = &name.namespace;
     let object = stores
@@ -80,8 +91,11 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<(Carrier, bool, Option<
         api_server: owner.map_or(ApiServer::Unknown, api_server),
         operator: gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now()),
     };
-    let awaits_release = awaits_release(deletion) && !is_paused_or_moved(object.meta());
-    Some((carrier, awaits_release, seen.map(|seen| seen.server)))
+    Some(ObservedCarrier {
+        carrier,
+        awaits_release: awaits_release(deletion) && !is_paused_or_moved(object.meta()),
+        server: seen.map(|seen| seen.server),
+    })
 }
 
 fn of_carrier(deletion: Deletion) -> CarrierDeletion {
