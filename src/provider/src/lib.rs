@@ -1,8 +1,8 @@
 //! capo-rs: a Cluster API infrastructure provider for OpenStack.
 //!
 //! The most important requirement is that a control-plane rollout never outruns the load balancer: no new control-plane
-//! machine counts as provisioned before Octavia has provisioned its pool member on every API port, and no old machine is
-//! removed while its removal would leave the API server without a serving member.
+//! machine counts as provisioned before Octavia has provisioned its pool member on every API port, and no old machine
+//! is removed while its removal would leave the API server without a serving member.
 //!
 //! | module | purpose |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Subcommands. Without one, the manager runs.
 //!
-//! If the program's file is named `kubectl-capo` or `clusterctl-capo` (a symlink is enough), it is a plugin of that tool and
-//! has only the commands for operators.
+//! If the program's file is named `kubectl-capo` or `clusterctl-capo` (a symlink is enough), it is a plugin of that
+//! tool and has only the commands for operators.
 
 mod cluster;
 mod connection;
@@ -67,8 +67,9 @@ enum Command {
     Manifests(manifests::Choices),
     /// Show what the manager would change, and change nothing
     ///
-    /// Runs the manager's passes once over an installation of capo-rs or of CAPO 0.12 to 0.14, with the manager's flags.
-    /// It ends with 0 where nothing would be changed, 1 where something would, 2 where this is not known of every object.
+    /// Runs the manager's passes once over an installation of capo-rs or of CAPO 0.12 to 0.14, with the manager's
+    /// flags. It ends with 0 where nothing would be changed, 1 where something would, 2 where this is not known of
+    /// every object.
     Plan(plan::Choices),
     /// List what stands between an installation of CAPO and capo-rs, and change nothing
     ///

@@ -73,7 +73,8 @@ fn clouds(ca_certs: &str) -> Result<Clouds, ManagerError> {
     ))
 }
 
-/// Refuses to continue while the leading manager enforces the gate, because it would add every hook again within seconds.
+/// Refuses to continue while the leading manager enforces the gate, because it would add every hook again within
+/// seconds.
 async fn check_no_leader_enforces(client: &Client, choices: &Choices) -> Result<(), String> {
     let namespace = namespace_or_own(&choices.leader_elect_resource_namespace);
     let lease = format!("{namespace}/{LEASE_NAME}");

@@ -14,17 +14,17 @@ use capo_core::ObjectName;
 
 /// The state that every pass uses. A process has one context.
 pub struct Context {
-    /// What all controllers share.
+    /// The state that all controllers share.
     pub shared: SharedContext,
-    /// What the cluster controller has read.
+    /// The objects in OpenStack that the cluster controller has read, by cluster.
     pub(super) clusters: ObjectCache<cluster::cache::CachedCluster>,
     /// The version and path under which control-plane objects are served.
     pub(super) contract_kinds: ContractKinds,
     /// When each Machine became healthy.
     pub(super) machines: ObjectCache<machine::MachineHealth>,
-    /// What the server controller has read of servers.
+    /// The servers that the server controller has read, and its other caches.
     pub(super) servers: server::ServerCaches,
-    /// What the machine template controller has looked up.
+    /// The results of the lookups of the machine template controller, by template.
     pub(super) machine_templates: ObjectCache<machine_template::LookedUp>,
     /// Checks with the machine controller whether a server may be deleted.
     pub(super) ensure_server_may_be_deleted: ServerGate,

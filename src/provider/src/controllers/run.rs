@@ -34,7 +34,7 @@ use capo_api::{
 use capo_core::ObjectName;
 use capo_openstack::Clouds;
 
-/// What the controllers get from the manager.
+/// The parts that the manager gives to the controllers.
 pub struct Parts {
     /// The Kubernetes API of the management cluster. The client itself should retry little or not at all, because every
     /// pass is repeated anyway.

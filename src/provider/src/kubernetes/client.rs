@@ -62,8 +62,8 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
             let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
                 .map_err(wrong)?;
-            // A proxy of the environment is meant for clouds and endpoints. The library would use it for the Kubernetes API
-            // as well, whatever NO_PROXY names, and refuse it.
+            // A proxy of the environment is meant for clouds and endpoints. The library would use it for the Kubernetes
+            // API as well, whatever NO_PROXY names, and refuse it.
             if !is_one_of(config.proxy_url.as_ref(), &proxies) {
                 config.proxy_url = None;
             }

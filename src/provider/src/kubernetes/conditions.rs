@@ -55,8 +55,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Starts from the conditions `existing` of an object at `generation`. Conditions that CAPO wrote without a reason get
-    /// one, because the API server refuses a status with a condition that has no reason.
+    /// Starts from the conditions `existing` of an object at `generation`. Conditions that CAPO wrote without a reason
+    /// get one, because the API server refuses a status with a condition that has no reason.
     pub fn new(existing: &[Condition], generation: i64, now: Timestamp) -> Self {
         let mut list = existing.to_vec();
         for condition in &mut list {
@@ -124,7 +124,8 @@ impl Conditions {
         self.sum_up_with(counted, None);
     }
 
-    /// The same, with the failure of a step that has no condition of its own.
+    /// Sets Ready to the summary of the conditions in `counted` and of `failure`, the failure of a step that has no
+    /// condition of its own.
     pub fn sum_up_with(&mut self, counted: &[&str], failure: Option<&ConditionState>) {
         let verdict = sum(&self.list, counted, failure);
         self.set(kind::READY, &verdict);
@@ -198,8 +199,8 @@ fn line(kind: &str, condition: &Condition) -> String {
     }
 }
 
-/// Cuts a time to whole seconds. The API server stores times of conditions in whole seconds, so a finer time would differ
-/// from the stored one.
+/// Cuts a time to whole seconds. The API server stores times of conditions in whole seconds, so a finer time would
+/// differ from the stored one.
 fn truncated(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -1,13 +1,13 @@
-//! The versions of objects that this process has replaced by its own writes. The cache of a watch goes on showing such a version
-//! until the event about the write arrives.
+//! The versions of objects that this process has replaced by its own writes. The cache of a watch goes on showing such
+//! a version until the event about the write arrives.
 
 use std::collections::HashMap;
 
 use kube::{Resource, ResourceExt};
 use parking_lot::Mutex;
 
-/// The number of objects that are remembered at the same time. Beyond it everything is forgotten, which only means that a
-/// write in these moments may be compared with an old object.
+/// The number of objects that are remembered at the same time. Beyond it everything is forgotten, which only means that
+/// a write in these moments may be compared with an old object.
 const OBJECTS: usize = 10_000;
 /// The number of versions that are remembered for each object.
 const VERSIONS: usize = 16;
@@ -17,8 +17,8 @@ const VERSIONS: usize = 16;
 pub struct ReplacedVersions(Mutex<HashMap<String, Vec<String>>>);
 
 impl ReplacedVersions {
-    /// Whether this process has written the object since it had this version. A version that was not replaced shows that
-    /// the cache has caught up.
+    /// Whether this process has written the object since it had this version. A version that was not replaced shows
+    /// that the cache has caught up.
     pub fn contains<K: Resource>(&self, object: &K) -> bool {
         let (Some(uid), Some(version)) = (object.uid(), object.resource_version()) else {
             return false;
@@ -82,7 +82,7 @@ mod tests {
         assert!(!replaced.contains(&object("b", 1)));
         assert!(!replaced.contains(&object("a", 3)));
         assert!(replaced.0.lock().is_empty());
-        // An object of which the API server has not told a version is never taken for a replaced one.
+        // An object without a resource version is never taken for a replaced one.
         replaced.add(&Secret::default());
         assert!(!replaced.contains(&Secret::default()));
     }

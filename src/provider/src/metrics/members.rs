@@ -34,7 +34,8 @@ pub(super) struct Families {
     polled: [Reads; Polled::ALL.len()],
 }
 
-/// The reads of one kind of OpenStack objects. They are counted more often than anything else, so their series are looked up once.
+/// The reads of one kind of OpenStack objects. They are counted more often than anything else, so their series are
+/// looked up once.
 struct Reads {
     succeeded: IntCounter,
     failed: IntCounter,

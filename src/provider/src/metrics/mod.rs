@@ -134,7 +134,7 @@ impl Metrics {
         self.with(self.states(&leading.tracker.all()), levels)
     }
 
-    /// The same for load balancers with these findings.
+    /// The metrics in Prometheus's text format, with load balancers that have these findings.
     ///
     /// # Errors
     /// The catalogue has a mistake, which the tests of the metrics exclude.

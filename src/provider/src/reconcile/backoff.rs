@@ -14,7 +14,7 @@ use capo_core::{
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// The longest pause after refused credentials. Secrets are not watched, so that a corrected Secret is read after this
+/// The longest pause after refused credentials. Secrets are not watched, so a corrected Secret is read after this
 /// time at the latest.
 const LONGEST_AUTH_PAUSE: Duration = Duration::from_secs(25);
 /// The longest Retry-After of OpenStack that is observed.

@@ -36,7 +36,8 @@ macro_rules! query {
 /// The maximum age of the result of a lookup that found exactly one object.
 const KEPT: Duration = Duration::from_mins(5);
 
-/// The maximum age of a result with none or several objects. It is shorter, because missing objects are created meanwhile.
+/// The maximum age of a result with none or several objects. It is shorter, because missing objects are created
+/// meanwhile.
 const KEPT_WITHOUT_RESULT: Duration = Duration::from_secs(2);
 
 /// Returns the result of a lookup that is shared with other objects. If an older result has not exactly one object, the
@@ -96,8 +97,8 @@ pub(crate) fn security_groups(filter: SecurityGroupFilter) -> network::SecurityG
     query!(SecurityGroupFilter, filter)
 }
 
-/// A query for subnets in any network. `gateway_ip` and `cidr` are the values of the filter's fields of these names; the
-/// callers report a text that can't be parsed in their own ways.
+/// A query for subnets in any network. `gateway_ip` and `cidr` are the values of the filter's fields of these names;
+/// the callers report a text that can't be parsed in their own ways.
 pub(crate) fn subnets(
     filter: SubnetFilter,
     gateway_ip: Option<IpAddr>,

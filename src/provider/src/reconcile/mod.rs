@@ -1,5 +1,6 @@
-//! The parts that every controller is built from: one pass runner, one error of a step, one cache of objects. This module
-//! depends on no controller. It uses the tracker, which uses nothing of it; the work queue of both is [`crate::work_queue`].
+//! The parts that every controller is built from: one pass runner, one error of a step, one cache of objects. This
+//! module depends on no controller. It uses the tracker, which uses nothing of it; the work queue of both is
+//! [`crate::work_queue`].
 //!
 //! The steps of a pass are observe, validate, plan, act, report. A pass ends in an [`Outcome`], which decides when the
 //! next pass starts by itself. A step that did not complete returns a [`StepError`].

@@ -20,8 +20,8 @@ pub enum Outcome {
         reason: Reason,
         /// The message, as in the condition.
         message: String,
-        /// The time until the next pass. It grows while the wait is the same, up to ten seconds or this value, whichever
-        /// is longer.
+        /// The time until the next pass. It grows while the wait is the same, up to ten seconds or this value,
+        /// whichever is longer.
         after: Duration,
     },
     /// Something failed. The pass is repeated with back-off: no failure is final.
@@ -57,7 +57,8 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a pass, from those of its steps: a failure takes precedence over a wait, and a shorter wait over a longer one.
+    /// The outcome of a pass, from those of its steps: a failure takes precedence over a wait, and a shorter wait over
+    /// a longer one.
     pub(crate) fn of_steps(steps: Vec<Self>) -> Self {
         let mut wait: Option<Self> = None;
         for step in steps {

@@ -1,5 +1,5 @@
-//! Rewrites stored objects in the storage version, at a slow pace. `capo-rs migrate-storage` does this, and so does a task
-//! of the leader.
+//! Rewrites stored objects in the storage version, at a slow pace. `capo-rs migrate-storage` does this, and so does a
+//! task of the leader.
 //!
 //! [`plan`] decides which objects are rewritten. Rights: get on our CRDs and patch on their status; list, get and patch
 //! on the kinds.
@@ -278,8 +278,8 @@ async fn kind(
     Ok(())
 }
 
-/// Returns whether the object was patched. A deleted object needs no patch. A conflict means that another client has written
-/// the object and therefore stored it in the storage version. The next migration cleans its managed fields.
+/// Returns whether the object was patched. A deleted object needs no patch. A conflict means that another client has
+/// written the object and therefore stored it in the storage version. The next migration cleans its managed fields.
 async fn apply(
     api: &Api<DynamicObject>,
     metadata: &ObjectMeta,

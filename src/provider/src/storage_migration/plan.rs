@@ -2,8 +2,8 @@
 //! `storedVersions` may be cleaned.
 //!
 //! The functions are pure: they read a CRD and the metadata of its objects and return the next step, which [`super`]
-//! carries out. Every step is independent of the others, so a migration may end anywhere and start again. An object that was
-//! rewritten costs nothing the second time, because the API server writes nothing if the bytes are the same.
+//! carries out. Every step is independent of the others, so a migration may end anywhere and start again. An object
+//! that was rewritten costs nothing the second time, because the API server writes nothing if the bytes are the same.
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,

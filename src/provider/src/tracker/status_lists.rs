@@ -25,8 +25,8 @@ pub(super) fn is_without_tree(error: &Error) -> bool {
 }
 
 /// The content of the status tree. The load balancer is read first: if it is ACTIVE, no operation is under way that
-/// could change the statuses which the later lists show. Only the load balancer's own 404 means that it is absent: a pool may
-/// be deleted between two lists.
+/// could change the statuses which the later lists show. Only the load balancer's own 404 means that it is absent: a
+/// pool may be deleted between two lists.
 pub(super) async fn read(
     cloud: &Cloud,
     id: &LoadBalancerId,

@@ -87,8 +87,8 @@ pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -
     Some(of_condition(Some(gate), condition))
 }
 
-/// The gate of the cluster as a whole: the gate of a waiting machine, or else that of the load balancer. `machines` are the
-/// names of the machines that are at a gate.
+/// The gate of the cluster as a whole: the gate of a waiting machine, or else that of the load balancer. `machines` are
+/// the names of the machines that are at a gate.
 pub(super) fn of_cluster(conditions: &[Condition], machines: &[(&str, &GateView)]) -> GateView {
     let own = of_condition(None, condition(conditions));
     let longest_waiting = |state: GateState| {

@@ -1,8 +1,8 @@
 //! `status` and `watch`: the state of a cluster's load balancer and its gates, from the Kubernetes API alone.
 //!
-//! Objects are read once ([`snapshot`]) or followed ([`follow`]), put into one view ([`view`], [`gates`]: plain functions)
-//! and printed as tables ([`table`], [`layout`]). OpenStack is read only with `--direct` ([`direct`]), so a viewer's rights
-//! are enough otherwise.
+//! Objects are read once ([`snapshot`]) or followed ([`follow`]), put into one view ([`view`], [`gates`]: plain
+//! functions) and printed as tables ([`table`], [`layout`]). OpenStack is read only with `--direct` ([`direct`]), so a
+//! viewer's rights are enough otherwise.
 
 mod direct;
 mod follow;

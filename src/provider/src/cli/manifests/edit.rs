@@ -1,4 +1,5 @@
-//! Changes of single documents. Documents that are not changed are printed as they are in `deploy/`, with their comments.
+//! Changes of single documents. Documents that are not changed are printed as they are in `deploy/`, with their
+//! comments.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};

@@ -105,12 +105,12 @@ pub struct Choices {
     /// PEM file of the authority that signed the webhooks' certificate, without cert-manager
     #[arg(long, value_name = "FILE", requires = "without_cert_manager")]
     webhook_ca: Option<PathBuf>,
-    /// Ports of the OpenStack services that the NetworkPolicy of --with=networkpolicy lets the manager reach; by default 5000,
-    /// 8774, 9696, 9876, 9292, 8776, and 443 always
+    /// Ports of the OpenStack services that the NetworkPolicy of --with=networkpolicy lets the manager reach; by
+    /// default 5000, 8774, 9696, 9876, 9292, 8776, and 443 always
     #[arg(long, value_delimiter = ',', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     openstack_port: Vec<u16>,
-    /// Ports of this and the workload clusters' Kubernetes APIs that the NetworkPolicy of --with=networkpolicy lets the manager
-    /// reach; by default 6443, and 443 always
+    /// Ports of this and the workload clusters' Kubernetes APIs that the NetworkPolicy of --with=networkpolicy lets the
+    /// manager reach; by default 6443, and 443 always
     #[arg(long, value_delimiter = ',', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     kubernetes_port: Vec<u16>,
     /// Print more than the manager itself needs

@@ -1,5 +1,5 @@
-//! The arguments of the installed managers. capo-rs needs those that select objects, and `preflight` has to read the same
-//! objects.
+//! The arguments of the installed managers. capo-rs needs those that select objects, and `preflight` has to read the
+//! same objects.
 
 use std::ffi::OsString;
 
@@ -19,8 +19,8 @@ use crate::{
 
 /// The label of the Deployment in CAPO's releases. The Deployment of capo-rs has it too.
 const LABEL: &str = "control-plane=capo-controller-manager";
-/// The arguments of the Deployments in CAPO's releases. The Deployment of capo-rs does not need them. The value of the last
-/// one is set when CAPO is installed, and has no effect in capo-rs.
+/// The arguments of the Deployments in CAPO's releases. The Deployment of capo-rs does not need them. The value of the
+/// last one is set when CAPO is installed, and has no effect in capo-rs.
 const RELEASE_ARGUMENTS: [&str; 5] = [
     "--leader-elect",
     "--v=2",
@@ -74,8 +74,8 @@ impl Reach {
     }
 }
 
-/// A Deployment with nothing but the arguments of its containers: the generated types of a whole Pod would make the program
-/// several hundred kB larger.
+/// A Deployment with nothing but the arguments of its containers: the generated types of a whole Pod would make the
+/// program several hundred kB larger.
 type Deployment = Object<DeploymentSpec, NotUsed>;
 
 #[derive(Debug, Clone, Deserialize)]

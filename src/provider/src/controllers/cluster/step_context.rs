@@ -28,9 +28,9 @@ pub(crate) struct StepContext<'a> {
     pub desired: &'a DesiredCluster,
     /// The ids from the status. They are hints: an object is read before its id is used.
     pub known: KnownIds,
-    /// Whether a control-plane Machine was admitted, so that the network must exist already.
+    /// Whether a control-plane Machine was admitted, so the network must exist already.
     pub machine_admitted: bool,
-    /// The time until the next look at something that is being deleted.
+    /// The time until the cluster is reconciled again while something is being deleted.
     pub pause: Duration,
     /// The recorder of events.
     pub events: &'a Events,

@@ -41,7 +41,7 @@ pub(super) struct Found {
     pub allocated_for_pool: bool,
 }
 
-/// What a pass reads.
+/// The state that a pass has read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Observed {
     /// Claims that are not being deleted, oldest first.

@@ -12,7 +12,7 @@ use capo_api::{
 use capo_core::{ConditionState, ConditionStatus, MemberStatus, Reason};
 use capo_gate::findings::{Findings, MemberFinding};
 
-/// What one pass has found out.
+/// The result of one pass, from which the status is built.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Report<'a> {
     /// Whether the object is paused.

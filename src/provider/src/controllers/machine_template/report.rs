@@ -14,7 +14,7 @@ use capo_core::{ConditionState, Reason};
 const NO_CREDENTIALS: &str = "The capacity is unknown: neither spec.template.spec.identityRef nor an owning Cluster names \
     the credentials to look the flavor and the image up with";
 
-/// What one pass has found out.
+/// The result of one pass, from which the status is built.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Report {
     paused: bool,

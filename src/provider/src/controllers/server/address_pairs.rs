@@ -9,7 +9,7 @@ use capo_openstack::{
     network::{AddressPair, Port, PortUpdate},
 };
 
-/// Sets the address pairs that the ports should have. The present pairs are known from `status.resolved`, so that no
+/// Sets the address pairs that the ports should have. The present pairs are known from `status.resolved`, so no
 /// request is sent while nothing changes. A port without port security gets no pairs, because Neutron refuses them.
 pub(super) async fn apply(
     cloud: &Cloud,

@@ -1,6 +1,6 @@
-//! A client of the Kubernetes API that sends no write. It records every write, and answers it as the API server would, based
-//! on what a read returns. If only CAPO's definitions are installed, objects are read as v1beta1 and converted in this
-//! process.
+//! A client of the Kubernetes API that sends no write. It records every write, and answers it as the API server would,
+//! based on what a read returns. If only CAPO's definitions are installed, objects are read as v1beta1 and converted in
+//! this process.
 
 use std::{
     sync::Arc,

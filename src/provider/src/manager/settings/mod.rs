@@ -166,7 +166,8 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "35m", help_heading = "Load balancer gate")]
     pub member_stuck_after: Duration,
 
-    /// Repair a member that is pending under an ACTIVE load balancer for longer than this [default: 1m, with OVN 2m, with amphorav2 as --member-alert-after]
+    /// Repair a member that is pending under an ACTIVE load balancer for longer than this [default: 1m, with OVN 2m,
+    /// with amphorav2 as --member-alert-after]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Load balancer gate")]
     pub member_orphan_after: Option<Duration>,
 

@@ -30,7 +30,7 @@ pub(crate) enum HookChange {
 
 /// Carries out `change`. Every attempt contains the resource version of a Machine that has not changed in any relevant
 /// part since the decision, and is made only if `may` says that this process may still make the change. `Ok(false)`
-/// means that the process may not, or that the Machine keeps changing, so that the next pass has to try again.
+/// means that the process may not, or that the Machine keeps changing, so the next pass has to try again.
 pub(crate) async fn apply(
     api: &Api<Machine>,
     machine: &Machine,

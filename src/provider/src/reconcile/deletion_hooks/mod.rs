@@ -2,7 +2,7 @@
 //! have, and contains the only code that writes them.
 //!
 //! The pre-terminate hook holds the deletion: KubeadmControlPlane takes the API server down only when no other hook of
-//! that kind is left. Before Kubernetes 1.31 it does not wait for other hooks, so that for these versions a pre-drain
+//! that kind is left. Before Kubernetes 1.31 it does not wait for other hooks, so for these versions a pre-drain
 //! hook holds the deletion as well, by the same decision. Cluster API ignores pre-drain hooks if the Machine has no
 //! Node or no other control-plane Machine remains, so the pre-terminate hook is always set too.
 

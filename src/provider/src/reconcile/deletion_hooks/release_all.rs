@@ -1,5 +1,5 @@
-//! Removes the hooks of capo-rs from every Machine while no manager runs, and enables the load balancer members that
-//! still wait for their API server. A failure is reported and does not stop the rest.
+//! Removes the hooks of capo-rs from every Machine while no manager runs, and puts back in service the load balancer
+//! members that capo-rs disabled or drained. A failure is reported and does not stop the rest.
 
 use std::time::Duration;
 
@@ -32,18 +32,18 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// The pause between two reads of a load balancer that is PENDING.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What was released, and what failed.
+/// The result of a release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Released {
     /// The Machines from which hooks were removed.
     pub machines: Vec<String>,
-    /// The members that were enabled.
+    /// The members that were put back in service.
     pub members: Vec<String>,
     /// The failures, as messages.
     pub failed: Vec<String>,
 }
 
-/// The error that kept the members of a load balancer from being enabled.
+/// The error that kept the members of a load balancer from being put back in service.
 #[derive(Debug, thiserror::Error)]
 enum MemberError {
     #[error(transparent)]

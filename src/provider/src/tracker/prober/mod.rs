@@ -25,8 +25,8 @@ pub trait Prober: Send + Sync + 'static {
     /// Requests `/readyz` of the API server at `address` and `port`; `ca` is the cluster's CA in PEM.
     fn probe(&self, address: IpAddr, port: u16, ca: Arc<str>) -> BoxFuture<'static, ProbeOutcome>;
 
-    /// Requests `/readyz` through the endpoint, over a connection of its own. `ca` is the cluster's CA in PEM, empty if the
-    /// cluster has none; `addresses` are the addresses to look for in the serving certificate.
+    /// Requests `/readyz` through the endpoint, over a connection of its own. `ca` is the cluster's CA in PEM, empty if
+    /// the cluster has none; `addresses` are the addresses to look for in the serving certificate.
     fn readyz(
         &self,
         endpoint: Endpoint,

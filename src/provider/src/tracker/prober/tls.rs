@@ -122,8 +122,8 @@ pub(super) async fn handshake(
     Ok((stream, named))
 }
 
-/// The name that is sent to the server. A host that is neither a name nor an address can't be connected to, so any name may
-/// be used for it.
+/// The name that is sent to the server. A host that is neither a name nor an address can't be connected to, so any name
+/// may be used for it.
 fn server_name(endpoint: &Endpoint) -> ServerName<'static> {
     ServerName::try_from(endpoint.bare_host().to_owned())
         .unwrap_or_else(|_| ServerName::from(IpAddr::from([0, 0, 0, 0])))

@@ -1,7 +1,8 @@
 //! The few fields that the other version can't hold, kept in one small annotation.
 //!
-//! An entry is bound to the field's content in the version that can't hold it. If that content was edited since, the entry
-//! no longer applies and is dropped. Unlike a copy of the whole object, an entry therefore can't restore old content.
+//! An entry is bound to the field's content in the version that can't hold it. If that content was edited since, the
+//! entry no longer applies and is dropped. Unlike a copy of the whole object, an entry therefore can't restore old
+//! content.
 
 use serde_json::{Map, Value};
 

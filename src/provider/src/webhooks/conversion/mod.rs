@@ -1,10 +1,11 @@
 //! Conversion between v1beta1 and v1beta2, for the four kinds that have both.
 //!
-//! It rewrites the JSON text ([`lazy_json`]): a field that has the same name and form in both versions is not parsed. Such a
-//! field can't be lost and costs next to nothing, and a field that the schemas gain later needs no change here. Speed is not
-//! the only reason for not using the typed structs: the API server fails the LIST of a kind if the conversion of one of its
-//! objects fails. Every object that any schema has ever allowed into storage must therefore convert, including numbers out
-//! of range, empty lists and unknown enum values. Typed structs refuse or lose some of these.
+//! It rewrites the JSON text ([`lazy_json`]): a field that has the same name and form in both versions is not parsed.
+//! Such a field can't be lost and costs next to nothing, and a field that the schemas gain later needs no change here.
+//! Speed is not the only reason for not using the typed structs: the API server fails the LIST of a kind if the
+//! conversion of one of its objects fails. Every object that any schema has ever allowed into storage must therefore
+//! convert, including numbers out of range, empty lists and unknown enum values. Typed structs refuse or lose some of
+//! these.
 //!
 //! `docs/conversion.md` lists what each version can't hold, and where it is kept.
 

@@ -15,8 +15,8 @@ pub(super) struct Difference<'a> {
 /// compared by itself.
 const WRAPPERS: [&str; 3] = [".apiServer", ".managedNetwork", ".managedRouter"];
 
-/// Calls `report` with the path and both sides of every difference. The path is the deepest one if lists keep their length.
-/// Absent values, null, empty lists and empty objects are equal.
+/// Calls `report` with the path and both sides of every difference. The path is the deepest one if lists keep their
+/// length. Absent values, null, empty lists and empty objects are equal.
 pub(super) fn differences<'a>(
     path: &str,
     old: Option<&'a Value>,

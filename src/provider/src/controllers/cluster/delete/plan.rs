@@ -166,8 +166,8 @@ pub(super) enum RouterRemoval<'a> {
 }
 
 /// Decides what to do about the router, and which of `ports` are its interfaces in the cluster's network. Its
-/// interfaces in other networks stay, because capo-rs adds interfaces only in the cluster's network, so that a user
-/// added them. Interfaces of other routers, which a user added to the network, stay too.
+/// interfaces in other networks stay: capo-rs adds none there, so a user has added them. Interfaces of other routers,
+/// which a user added to the network, stay too.
 pub(super) fn router_removal(inputs: RouterInputs<'_>, mut ports: Vec<Port>) -> RouterRemoval<'_> {
     let router = match inputs.existing {
         Some(Reference::Id(id)) => Some(id),

@@ -11,7 +11,7 @@ pub(crate) const DEFAULT_PORT: u16 = 6443;
 /// The inputs of the decision about the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct EndpointInputs {
-    /// `spec.controlPlaneEndpoint.host`. It can't change once it is set, so that it is kept whatever its value is.
+    /// `spec.controlPlaneEndpoint.host`. It can't change once it is set, so it is kept whatever its value is.
     pub given_host: Option<String>,
     /// `spec.controlPlaneEndpoint.port`.
     pub given_port: Option<u16>,

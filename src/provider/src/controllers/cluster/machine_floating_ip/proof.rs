@@ -28,7 +28,7 @@ pub(crate) struct Proof {
     pub leaving: ObjectName,
     /// The machine that the floating IP is on.
     pub holder: ObjectName,
-    /// The time of the first request with the floating IP on `holder` since which no request has been answered.
+    /// The time since which no request has been answered while the floating IP was on `holder`.
     pub since: Instant,
     outcome: Arc<Mutex<Option<ReadAt<ProofOutcome>>>>,
 }

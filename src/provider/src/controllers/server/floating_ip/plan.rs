@@ -40,7 +40,7 @@ pub(super) fn claim_plan(claim: Option<&IPAddressClaim>, address: Option<&IPAddr
     }
 }
 
-/// Whether Nova shows the address on the server, so that no request is needed.
+/// Whether Nova shows the address on the server, so no request is needed.
 pub(super) fn is_shown(server: &Server, ip: IpAddr) -> bool {
     let mut shown = server.addresses.values().flatten();
     shown.any(|seen| seen.address == Some(ip))

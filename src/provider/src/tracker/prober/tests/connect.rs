@@ -14,8 +14,8 @@ use super::{Ca, LOCAL, SIX, Server, prober};
 use crate::tracker::prober::{Prober, TIME_LIMIT, connect, in_time};
 use capo_core::{Endpoint, EndpointFailure};
 
-/// A port at which connections are neither accepted nor refused, because its queue is full. A firewall that drops packets
-/// has the same effect.
+/// A port at which connections are neither accepted nor refused, because its queue is full. A firewall that drops
+/// packets has the same effect.
 struct UnansweringServer {
     address: SocketAddr,
     _listener: TcpListener,

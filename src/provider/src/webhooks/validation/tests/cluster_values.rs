@@ -94,8 +94,8 @@ fn annotations_are_validated_when_they_change() {
         );
     }
 
-    // This is Cluster API's annotation for infrastructure that another program manages. A user who has set it by mistake can
-    // remove it.
+    // This is Cluster API's annotation for infrastructure that another program manages. A user who has set it by
+    // mistake can remove it.
     let managed = with(json!({"cluster.x-k8s.io/managed-by": "crossplane"}));
     for allowed in [
         json!({"cluster.x-k8s.io/managed-by": ""}),
