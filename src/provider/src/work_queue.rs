@@ -13,10 +13,10 @@ use capo_core::ObjectName;
 
 /// The names of the objects that need a pass, each at most once. A clone is cheap; all clones share one queue.
 #[derive(Debug, Clone, Default)]
-pub struct WorkQueue(Arc<Shared>);
+pub struct WorkQueue(Arc<QueueState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct QueueState {
     waiting: Mutex<Waiting>,
     added: Notify,
 }

@@ -35,7 +35,8 @@ pub(super) enum Form {
 /// The exit code if not everything is known.
 pub(super) const NOT_KNOWN: u8 = 2;
 
-/// Returns the exit code 0 if nothing would be changed, 1 if something would, and 2 if this is not known for every object.
+/// Returns the exit code 0 if nothing would be changed, 1 if something would, and 2 if this is not known for every
+/// object.
 pub(super) fn run(choices: &Choices) -> ExitCode {
     print_plan(&choices.settings, choices.output)
 }
@@ -50,8 +51,8 @@ pub(super) fn print_plan(settings: &Settings, form: Form) -> ExitCode {
     }
 }
 
-/// Does `work` with the settings of the manager, and prints the result, which `text` formats for people. `None` if the work
-/// or the printing failed.
+/// Does `work` with the settings of the manager, and prints the result, which `text` formats for people. `None` if the
+/// work or the printing failed.
 pub(super) fn printed<T: Serialize, E: fmt::Display>(
     settings: &Settings,
     form: Form,
@@ -71,11 +72,11 @@ pub(super) fn printed<T: Serialize, E: fmt::Display>(
             return None;
         }
     };
-    let shown = match form {
+    let output = match form {
         Form::Text => text(&report),
         Form::Json => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
     };
-    (super::print(&shown) == ExitCode::SUCCESS).then_some(report)
+    (super::print(&output) == ExitCode::SUCCESS).then_some(report)
 }
 
 fn text(plan: &Plan) -> String {

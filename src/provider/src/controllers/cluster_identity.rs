@@ -66,23 +66,23 @@ async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> StepRe
         })?;
     }
     let (namespace, name) = (&spec.secret_ref.namespace, &spec.secret_ref.name);
-    let shown = format!("spec.secretRef: Secret {namespace}/{name}");
+    let secret_name = format!("spec.secretRef: Secret {namespace}/{name}");
     let secrets: Api<Secret> = context.api(namespace);
     let secret = secrets.get_opt(name).await.map_err(|error| {
-        StepError::kubernetes(kind::READY, &format!("{shown}: reading it"), &error)
+        StepError::kubernetes(kind::READY, &format!("{secret_name}: reading it"), &error)
     })?;
     let Some(secret) = secret else {
         return Err(refused(
             FailureClass::Auth,
             Reason::DependencyNotFound,
-            format!("{shown} does not exist; a Secret with the key clouds.yaml is needed"),
+            format!("{secret_name} does not exist; a Secret with the key clouds.yaml is needed"),
         ));
     };
     CloudProfile::check_secret(&secret.data.unwrap_or_default()).map_err(|problem| {
         refused(
             FailureClass::Auth,
             Reason::OpenStackAuthenticationFailed,
-            format!("{shown}: {problem}"),
+            format!("{secret_name}: {problem}"),
         )
     })
 }

@@ -101,8 +101,8 @@ fn own_project(
     let key = ObjectRef::new(&infrastructure.name).within(&namespace);
     let object = context.stores.openstack_clusters.get(&key)?;
     let name = ObjectName::new(namespace, &infrastructure.name);
-    let seen = context.clusters.get(&name, object.uid().as_deref());
-    let own = recorded(&object).or_else(|| seen.and_then(|seen| seen.project));
+    let cached = context.clusters.get(&name, object.uid().as_deref());
+    let own = recorded(&object).or_else(|| cached.and_then(|cached| cached.project));
     Some((object, own))
 }
 

@@ -51,7 +51,7 @@ pub struct ListenError {
 
 /// Bounds on the connections of one listener.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct ListenerLimits {
     /// Open connections; more wait in the kernel's queue.
     pub(crate) connections: usize,
     /// Time for the TLS handshake.
@@ -66,7 +66,7 @@ pub(crate) struct Limits {
     pub(crate) stop: Duration,
 }
 
-impl Default for Limits {
+impl Default for ListenerLimits {
     /// The limits of probes and metrics.
     fn default() -> Self {
         Self {
@@ -94,7 +94,7 @@ pub(crate) struct Listener {
     socket: TcpListener,
     purpose: &'static str,
     transport: Transport,
-    limits: Limits,
+    limits: ListenerLimits,
 }
 
 impl Listener {
@@ -103,7 +103,7 @@ impl Listener {
         address: SocketAddr,
         purpose: &'static str,
         transport: Transport,
-        limits: Limits,
+        limits: ListenerLimits,
     ) -> Result<Self, ListenError> {
         let bound = match TcpListener::bind(address).await {
             Err(error)
@@ -194,7 +194,7 @@ async fn connection<H, F>(
     stream: TcpStream,
     _permit: OwnedSemaphorePermit,
     transport: Transport,
-    limits: Limits,
+    limits: ListenerLimits,
     stop: CancellationToken,
     handler: H,
 ) where
@@ -216,7 +216,7 @@ async fn connection<H, F>(
 }
 
 /// Answers the requests of one connection.
-async fn requests<S, H, F>(stream: S, limits: Limits, stop: CancellationToken, handler: H)
+async fn requests<S, H, F>(stream: S, limits: ListenerLimits, stop: CancellationToken, handler: H)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<Incoming>) -> F + Send + 'static,
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     async fn started(
-        limits: Limits,
+        limits: ListenerLimits,
     ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listener = Listener::bind(address, "a test", Transport::Plain, limits)
@@ -286,7 +286,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stop_answers_open_requests_and_ends_idle_connections() {
-        let (address, stop, serving) = started(Limits::default()).await;
+        let (address, stop, serving) = started(ListenerLimits::default()).await;
         let mut open = TcpStream::connect(address).await.unwrap();
         open.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
             .await
@@ -305,9 +305,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_stop_does_not_wait_for_ever() {
-        let (address, stop, serving) = started(Limits {
+        let (address, stop, serving) = started(ListenerLimits {
             stop: Duration::from_millis(20),
-            ..Limits::default()
+            ..ListenerLimits::default()
         })
         .await;
         let mut open = TcpStream::connect(address).await.unwrap();
@@ -323,9 +323,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_ends_after_its_time_limit() {
-        let (address, _stop, _serving) = started(Limits {
+        let (address, _stop, _serving) = started(ListenerLimits {
             connection: Some(Duration::from_millis(50)),
-            ..Limits::default()
+            ..ListenerLimits::default()
         })
         .await;
         let mut silent = TcpStream::connect(address).await.unwrap();
@@ -334,12 +334,12 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_for_a_port_in_use_names_the_flag() {
-        let (address, _stop, _serving) = started(Limits::default()).await;
+        let (address, _stop, _serving) = started(ListenerLimits::default()).await;
         let taken = Listener::bind(
             address,
             "--health-addr",
             Transport::Plain,
-            Limits::default(),
+            ListenerLimits::default(),
         )
         .await
         .map(|_| ())

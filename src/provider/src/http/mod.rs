@@ -12,5 +12,5 @@ pub use listener::ListenError;
 pub use tls::{MinimumTls, TlsError};
 
 pub(crate) use certificates::Certificates;
-pub(crate) use listener::{Limits, Listener, Response, Transport, text};
+pub(crate) use listener::{Listener, ListenerLimits, Response, Transport, text};
 pub(crate) use tls::mounted_or_self_signed;

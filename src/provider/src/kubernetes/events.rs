@@ -50,7 +50,7 @@ pub struct Events {
     counter: Arc<Counter>,
 }
 
-/// Counts every queued event, with Normal or Warning.
+/// Counts every queued event, with its reason and its type, Normal or Warning.
 type Counter = dyn Fn(Reason, &'static str) + Send + Sync;
 
 /// The content of an event.
@@ -60,7 +60,7 @@ struct Content {
     /// The reason under which metrics count the event.
     reason: Reason,
     /// The reason that the event shows.
-    shown: Cow<'static, str>,
+    event_reason: Cow<'static, str>,
     action: &'static str,
     note: String,
 }
@@ -78,7 +78,7 @@ struct Write {
 
 impl Events {
     /// The recorder, and the task that sends its events until `shutdown`. `instance` names this process in the events;
-    /// `counter` is called for each event with Normal or Warning.
+    /// `counter` is called for each event with its reason and its type, Normal or Warning.
     pub fn new(
         client: Client,
         instance: String,
@@ -125,8 +125,14 @@ impl Events {
 
     /// Publishes that an object in OpenStack was changed, with the reason that CAPO's event has.
     pub fn changed(&self, about: &ObjectReference, verb: Verb, object: CloudObject, note: &str) {
-        let shown = change::reason(verb, object).into();
-        self.publish(about, false, (verb.counted(), shown), verb.as_str(), note);
+        let event_reason = change::reason(verb, object).into();
+        self.publish(
+            about,
+            false,
+            (verb.counted(), event_reason),
+            verb.as_str(),
+            note,
+        );
     }
 
     /// Publishes and logs that an object in OpenStack was changed.
@@ -157,18 +163,18 @@ impl Events {
         name: &str,
         (class, message): (FailureClass, &str),
     ) {
-        let Some(shown) = change::reason_of_failure(verb, object, class) else {
+        let Some(event_reason) = change::reason_of_failure(verb, object, class) else {
             return;
         };
         let (doing, kind) = (verb.as_str().to_lowercase(), object.as_str());
         let space = if name.is_empty() { "" } else { " " };
         let note = format!("Failed to {doing} {kind}{space}{name}: {message}");
-        let reason = (Reason::OpenStackError, shown.into());
+        let reason = (Reason::OpenStackError, event_reason.into());
         self.publish(about, true, reason, verb.as_str(), &note);
     }
 
-    /// Publishes the outcome of the request that deletes or detaches an object in OpenStack, and returns its error. If the
-    /// object was gone before, there is neither a change nor an error.
+    /// Publishes the outcome of the request that deletes or detaches an object in OpenStack, and returns its error. If
+    /// the object was gone before, there is neither a change nor an error.
     pub fn removed(
         &self,
         about: &ObjectReference,
@@ -200,22 +206,22 @@ impl Events {
         self.publish(about, true, (reason, reason.as_str().into()), action, note);
     }
 
-    /// The same with the reason that CAPO's event has.
+    /// Publishes an event about a problem with the reason that CAPO's event has. Metrics count it under `reason`.
     pub fn warning_as(
         &self,
         about: &ObjectReference,
-        (reason, shown): (Reason, String),
+        (reason, event_reason): (Reason, String),
         action: &'static str,
         note: &str,
     ) {
-        self.publish(about, true, (reason, shown.into()), action, note);
+        self.publish(about, true, (reason, event_reason.into()), action, note);
     }
 
     fn publish(
         &self,
         about: &ObjectReference,
         warning: bool,
-        (reason, shown): (Reason, Cow<'static, str>),
+        (reason, event_reason): (Reason, Cow<'static, str>),
         action: &'static str,
         note: &str,
     ) {
@@ -223,7 +229,7 @@ impl Events {
         let content = Content {
             warning,
             reason,
-            shown,
+            event_reason,
             action,
             note: note.get(..end).unwrap_or_default().to_owned(),
         };
@@ -301,7 +307,7 @@ impl Content {
                 ..ObjectMeta::default()
             },
             type_: Some(self.kind().to_owned()),
-            reason: Some(self.shown.into_owned()),
+            reason: Some(self.event_reason.into_owned()),
             action: Some(self.action.to_owned()),
             note: Some(self.note),
             event_time: Some(MicroTime(now)),

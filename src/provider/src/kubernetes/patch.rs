@@ -19,19 +19,20 @@ pub const FIELD_MANAGER: &str = "capo-rs";
 pub enum Written<K> {
     /// The object already had this status.
     Unchanged,
-    /// The status was written; this is the object as the API server returned it, with the generation that was judged.
+    /// The status was written; this is the object as the API server returned it, with the generation that the caller
+    /// has reconciled.
     Changed(Box<K>),
     /// The object does not exist any more.
     Gone,
 }
 
 /// Gives `object` the status that `build` returns, by a merge patch of the difference. If another client has written in
-/// between, `build` runs again with the fresh object, so that conditions of other clients are never overwritten. If `object`
-/// comes from a cache that does not show our own last write yet, it is read again first: otherwise a status that equals the
-/// old one would be taken for the present one and never be written.
+/// between, `build` runs again with the fresh object, so that conditions of other clients are never overwritten. If
+/// `object` comes from a cache that does not show our own last write yet, it is read again first: otherwise a status
+/// that equals the old one would be taken for the present one and never be written.
 ///
-/// The status was determined for the spec of `object`, so every object here has the generation of `object`: a generation
-/// that another client has created in between must not appear as observed before a pass has handled it.
+/// The status was determined for the spec of `object`, so every object here has the generation of `object`: a
+/// generation that another client has created in between must not appear as observed before a pass has handled it.
 pub async fn write_status<K>(
     replaced: &ReplacedVersions,
     api: &Api<K>,
@@ -41,7 +42,7 @@ pub async fn write_status<K>(
 where
     K: Resource + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
 {
-    let as_judged = |mut now: K| {
+    let with_reconciled_generation = |mut now: K| {
         now.meta_mut().generation = object.meta().generation;
         now
     };
@@ -51,7 +52,9 @@ where
     loop {
         if is_old {
             match api.get_opt(&object.name_any()).await? {
-                Some(now) if now.uid() == object.uid() => fresh = Some(as_judged(now)),
+                Some(now) if now.uid() == object.uid() => {
+                    fresh = Some(with_reconciled_generation(now));
+                }
                 _ => return Ok(Written::Gone),
             }
         }
@@ -76,7 +79,9 @@ where
             Ok(written) => {
                 replaced.add(object);
                 replaced.add(current);
-                return Ok(Written::Changed(Box::new(as_judged(written))));
+                return Ok(Written::Changed(Box::new(with_reconciled_generation(
+                    written,
+                ))));
             }
             Err(error) if is_conflict(&error) && tries < TRIES => is_old = true,
             Err(error) if is_not_found(&error) => return Ok(Written::Gone),
@@ -85,8 +90,8 @@ where
     }
 }
 
-/// Adds or removes a finalizer, guarded by the resource version. Returns the written object, or `None` if nothing had to
-/// change or the object is gone.
+/// Adds or removes a finalizer, guarded by the resource version. Returns the written object, or `None` if nothing had
+/// to change or the object is gone.
 pub async fn set_finalizer<K>(
     api: &Api<K>,
     object: &K,
@@ -208,7 +213,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_status_belongs_to_the_generation_that_was_judged_whatever_was_written_meanwhile() {
+    async fn a_status_belongs_to_the_generation_that_wwith_reconciled_generation_whatever_was_written_meanwhile()
+     {
         // The object gets another spec before the first patch.
         let server = ConflictOnce::new(template("2", 3), template("2", 3));
         let api: Api<OpenStackClusterTemplate> = Api::namespaced(server.client(), "n");

@@ -24,7 +24,7 @@ use capo_openstack::{ClientSettings, Clouds, LeaseToken};
 const CERTIFICATE_RETRY: Duration = Duration::from_secs(2);
 
 /// The parts that the controllers are built from.
-pub(super) struct Parts {
+pub(super) struct LeaderParts {
     pub(super) settings: Settings,
     pub(super) client: Client,
     pub(super) metrics: Metrics,
@@ -80,8 +80,8 @@ pub(super) fn serve_webhooks(
 }
 
 /// Runs the controllers and the load balancers' workers until `halt`.
-pub(super) async fn run(parts: Parts, halt: CancellationToken) {
-    let Parts {
+pub(super) async fn run(parts: LeaderParts, halt: CancellationToken) {
+    let LeaderParts {
         settings,
         client,
         metrics,
@@ -128,7 +128,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
         client,
         clouds,
         tracker: tracker.clone(),
-        settings: of_controllers(&settings),
+        settings: controller_settings(&settings),
         observer: Arc::new(metrics),
         synced: Box::new(move |stores| {
             machines.synced();
@@ -148,7 +148,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
 ///
 /// # Errors
 /// When the file of `--ca-certs` can't be read or holds no certificates.
-pub(crate) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerError> {
+pub(crate) fn client_settings(settings: &Settings) -> Result<ClientSettings, ManagerError> {
     let clients = ClientSettings {
         qps: settings.openstack_qps,
         burst: settings.openstack_burst,
@@ -158,7 +158,7 @@ pub(crate) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerE
     with_authorities(clients, &settings.ca_certs)
 }
 
-/// The same settings with the certificate authorities in the file at `path`, or without any if the path is empty.
+/// Adds the certificate authorities in the file at `path` to the settings, or none if the path is empty.
 ///
 /// # Errors
 /// When the file can't be read or holds no certificates.
@@ -195,7 +195,7 @@ pub(super) fn tracker_settings(settings: &Settings) -> capo_gate::Settings {
 }
 
 /// The metrics' part of the settings.
-pub(super) fn of_metrics(settings: &Settings) -> metrics::Settings {
+pub(super) fn metrics_settings(settings: &Settings) -> metrics::Settings {
     metrics::Settings {
         member_detail: settings.metrics_member_detail,
         max_members: settings.metrics_max_members as usize,
@@ -214,7 +214,7 @@ pub(super) fn of_metrics(settings: &Settings) -> metrics::Settings {
     }
 }
 
-pub(super) fn of_controllers(settings: &Settings) -> controllers::Settings {
+pub(super) fn controller_settings(settings: &Settings) -> controllers::Settings {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     controllers::Settings {
         namespace: given(&settings.namespace),

@@ -24,12 +24,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 pub use error::ManagerError;
-pub(crate) use leader_tasks::{of_clients as clients, with_authorities};
+pub(crate) use leader_tasks::{client_settings as clients, with_authorities};
 pub use logging::start as start_logging;
 pub use settings::Settings;
 
 use crate::{
-    http::{Limits, Listener, Transport, mounted_or_self_signed, text},
+    http::{Listener, ListenerLimits, Transport, mounted_or_self_signed, text},
     kubernetes::{
         self,
         leader::{Election, Ended, Timing},
@@ -61,7 +61,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     for flag in settings.accepted.set() {
         tracing::warn!(flag, "Accepting a flag that has no effect here");
     }
-    let clients = leader_tasks::of_clients(&settings)?;
+    let clients = leader_tasks::client_settings(&settings)?;
     let stop = stop_on_signals()?;
     let Some(started) = start(&settings, &stop).await? else {
         return Ok(());
@@ -76,7 +76,7 @@ struct Started {
     client: Client,
     /// The client of the controllers. The request budget limits it, and the renewal of the leader lease does not wait
     /// for that budget.
-    of_controllers: Client,
+    controller_client: Client,
     /// The state that only the leader has, from where the metrics read it.
     leading: Arc<Mutex<Option<Leading>>>,
     /// Follows whether the Kubernetes API answers.
@@ -86,9 +86,9 @@ struct Started {
 /// Serves probes, metrics and webhooks, once the Kubernetes API answers. Returns `None` if the stop came before that.
 async fn start(settings: &Settings, stop: &Stop) -> Result<Option<Started>, ManagerError> {
     let readiness = Readiness::default();
-    let metrics = Metrics::new(leader_tasks::of_metrics(settings))?;
+    let metrics = Metrics::new(leader_tasks::metrics_settings(settings))?;
     if let Some(address) = settings.health_addr.0 {
-        let limits = Limits::default();
+        let limits = ListenerLimits::default();
         let listener = Listener::bind(address, "--health-addr", Transport::Plain, limits).await?;
         tokio::spawn(probes::serve(listener, readiness.clone(), stop.listeners()));
     }
@@ -96,7 +96,7 @@ async fn start(settings: &Settings, stop: &Stop) -> Result<Option<Started>, Mana
     let address = config.cluster_url.clone();
     let observer = Arc::new(metrics.clone());
     let client = kubernetes::client(config.clone(), observer.clone(), None)?;
-    let of_controllers = match settings.kube_budget() {
+    let controller_client = match settings.kube_budget() {
         None => client.clone(),
         budget => kubernetes::client(config, observer, budget)?,
     };
@@ -122,7 +122,7 @@ async fn start(settings: &Settings, stop: &Stop) -> Result<Option<Started>, Mana
         metrics,
         readiness,
         client,
-        of_controllers,
+        controller_client,
         leading,
         _following: following,
     }))
@@ -167,9 +167,9 @@ async fn lead(
     }
     started.metrics.leading(true);
     let halt = CancellationToken::new();
-    let parts = leader_tasks::Parts {
+    let parts = leader_tasks::LeaderParts {
         settings,
-        client: started.of_controllers.clone(),
+        client: started.controller_client.clone(),
         metrics: started.metrics.clone(),
         token,
         clients,
@@ -272,7 +272,7 @@ async fn serve_diagnostics(
         let folder = settings.webhook_cert_dir.clone();
         Transport::Tls(mounted_or_self_signed("metrics", folder, settings.tls_min_version).await?)
     };
-    let limits = Limits::default();
+    let limits = ListenerLimits::default();
     let listener = Listener::bind(address, "--diagnostics-address", transport, limits).await?;
     let readers = (!settings.insecure_diagnostics).then(|| diagnostics::Readers::new(client));
     tokio::spawn(listener.serve(stop.listeners(), move |request| {

@@ -26,12 +26,12 @@ pub(super) struct Families {
     watched: IntCounterVec,
     watch_breaks: IntCounterVec,
     events: IntCounterVec,
-    known: Mutex<Known>,
+    known: Mutex<MetricSources>,
 }
 
 /// The sources that are read at the scrape.
 #[derive(Default)]
-struct Known {
+struct MetricSources {
     controllers: BTreeMap<&'static str, (u16, Arc<QueueMetrics>)>,
     kinds: BTreeMap<String, Box<dyn Fn() -> usize + Send + Sync>>,
 }
@@ -89,7 +89,7 @@ impl Families {
         Ok(registry.gather())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, MetricSources> {
         self.known.lock()
     }
 }

@@ -50,9 +50,9 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
     let mut info = Samples::of(&catalogue::MEMBER_INFO);
     let (provisioning, operating_statuses) = (provisioning_labels(), operating_labels());
     let mut are_suppressed = Samples::of(&catalogue::SUPPRESSED);
-    let (shown, suppressed) = members_with_series(settings, all);
+    let (members, suppressed) = members_with_series(settings, all);
     are_suppressed.add(&[], truth(suppressed));
-    for (cluster, member) in shown {
+    for (cluster, member) in members {
         let port = member.port.to_string();
         let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
         let labels = [namespace, name, label(&member.machine), &port];

@@ -138,16 +138,16 @@ async fn cloud_of(
         }
     };
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
-    let shown = format!("Secret {namespace}/{name}");
+    let secret_name = format!("Secret {namespace}/{name}");
     let found = secrets
         .get_opt(&name)
         .await
-        .map_err(|e| unreadable(subject, &shown, &e))?;
+        .map_err(|e| unreadable(subject, &secret_name, &e))?;
     let version = found.as_ref().and_then(ResourceExt::resource_version);
     versions.note_read(ObjectName::new(namespace.clone(), name.clone()), version);
     let secret = found.ok_or_else(|| {
             refused(format!(
-                "{}: spec.identityRef.name is \"{}\", but {shown} does not exist; a Secret with the key clouds.yaml \
+                "{}: spec.identityRef.name is \"{}\", but {secret_name} does not exist; a Secret with the key clouds.yaml \
                  is needed",
                 subject, reference.name
             ))
@@ -158,7 +158,7 @@ async fn cloud_of(
             .and_then(|profile| clouds.cloud(profile));
     profile.map_err(|problem| {
         refused(format!(
-            "{subject}: spec.identityRef names {shown}: {problem}",
+            "{subject}: spec.identityRef names {secret_name}: {problem}",
         ))
     })
 }
@@ -171,7 +171,7 @@ async fn shared_secret(
     reference: &IdentityRef,
 ) -> StepResult<(String, String)> {
     let name = &reference.name;
-    let shown = format!("OpenStackClusterIdentity {name}");
+    let identity_name = format!("OpenStackClusterIdentity {name}");
     let identities: Api<OpenStackClusterIdentity> = Api::all(client.clone());
     // Both cases have the same text, so that it does not reveal which identities exist.
     let denied = || {
@@ -180,7 +180,7 @@ async fn shared_secret(
             FailureClass::Auth,
             Reason::IdentityAccessDenied,
             format!(
-                "{}: spec.identityRef.name is \"{name}\", but {shown} does not exist or its namespaceSelector does not \
+                "{}: spec.identityRef.name is \"{name}\", but {identity_name} does not exist or its namespaceSelector does not \
                  admit namespace {}; one that does is needed",
                 subject, subject.namespace
             ),
@@ -189,7 +189,7 @@ async fn shared_secret(
     let identity = identities
         .get_opt(name)
         .await
-        .map_err(|e| unreadable(subject, &shown, &e))?
+        .map_err(|e| unreadable(subject, &identity_name, &e))?
         .ok_or_else(denied)?;
     if identity.spec.namespace_selector.is_none() && default == ClusterIdentityDefault::Deny {
         return Err(denied());
@@ -202,7 +202,7 @@ async fn shared_secret(
             .map_err(|e| unreadable(subject, &format!("Namespace {}", subject.namespace), &e))?;
         let selector = Selector::try_from(selector).map_err(|_| {
             refused(format!(
-                "{subject}: the namespaceSelector of {shown} can't be read; a valid label selector is needed",
+                "{subject}: the namespaceSelector of {identity_name} can't be read; a valid label selector is needed",
             ))
         })?;
         if !selector.matches(&namespace.metadata.labels.unwrap_or_default()) {

@@ -14,10 +14,10 @@ use capo_core::ObjectName;
 /// One value per object. An object of the same name with another uid has no value at first. A clone is cheap; all
 /// clones share one cache.
 #[derive(Debug)]
-pub struct ObjectCache<T>(Arc<Mutex<HashMap<ObjectName, Entry<T>>>>);
+pub struct ObjectCache<T>(Arc<Mutex<HashMap<ObjectName, CacheEntry<T>>>>);
 
 #[derive(Debug)]
-struct Entry<T> {
+struct CacheEntry<T> {
     uid: Option<String>,
     value: T,
 }
@@ -60,7 +60,9 @@ impl<T> ObjectCache<T> {
     /// Replaces the value of the object.
     pub fn put(&self, name: &ObjectName, uid: Option<&str>, value: T) {
         let uid = uid.map(str::to_owned);
-        self.0.lock().insert(name.clone(), Entry { uid, value });
+        self.0
+            .lock()
+            .insert(name.clone(), CacheEntry { uid, value });
     }
 
     /// Changes the value, starting from the default where the object has none.
@@ -74,7 +76,7 @@ impl<T> ObjectCache<T> {
         T: Default,
     {
         let mut entries = self.0.lock();
-        let fresh = || Entry {
+        let fresh = || CacheEntry {
             uid: uid.map(str::to_owned),
             value: T::default(),
         };

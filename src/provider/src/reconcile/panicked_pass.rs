@@ -37,7 +37,7 @@ where
     } else {
         Api::namespaced_with(client.clone(), &name.namespace, &resource)
     };
-    let shown = async {
+    let written = async {
         let Some(object) = api.get_opt(&name.name).await? else {
             return Ok(());
         };
@@ -49,7 +49,7 @@ where
         .await?;
         Ok::<_, kube::Error>(())
     };
-    if let Err(error) = shown.await {
+    if let Err(error) = written.await {
         tracing::warn!(%error, "The condition of an object whose pass panicked can't be written");
     }
 }

@@ -9,10 +9,10 @@ use capo_core::ObjectName;
 
 /// The objects whose pass is due or running. Every controller has one instance.
 #[derive(Debug, Default)]
-pub struct QueueMetrics(Mutex<State>);
+pub struct QueueMetrics(Mutex<QueueMetricsState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueMetricsState {
     /// The time at which each object's next pass is or was due.
     waiting: HashMap<ObjectName, Instant>,
     /// When each running pass began.

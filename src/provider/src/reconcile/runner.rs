@@ -74,7 +74,7 @@ impl Runner {
             queue,
             concurrency,
         } = controller;
-        let state = Arc::new(State {
+        let state = Arc::new(ControllerState {
             controller: name,
             observer: self.observer,
             client: self.client,
@@ -109,7 +109,8 @@ impl Runner {
             Config::default().concurrency(concurrency),
         )
         .for_each(|ended| {
-            // Passes report no failure in this way. kube reports here that an object in the queue does not exist any more.
+            // Passes report no failure in this way. kube reports here that an object in the queue does not exist any
+            // more.
             if let Err(Error::ObjectNotFound(object)) = ended {
                 let namespace = object.namespace.unwrap_or_default();
                 state.forget(&ObjectName::new(namespace, object.name));
@@ -138,7 +139,7 @@ fn reference<K: Resource<DynamicType = ()>>(name: &ObjectName) -> ObjectRef<K> {
 }
 
 /// The state of one controller while it runs.
-struct State {
+struct ControllerState {
     controller: &'static str,
     observer: Arc<dyn PassObserver>,
     client: Client,
@@ -148,7 +149,7 @@ struct State {
     failures: Failures,
 }
 
-impl State {
+impl ControllerState {
     async fn observe<K, C>(&self, pass: Pass<K, C>, object: Arc<K>, context: Arc<C>) -> Action
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -197,7 +198,8 @@ impl State {
     }
 }
 
-/// The span of a pass. Its keys are those of Cluster API's logs: the object's kind with its name, and the object's Cluster.
+/// The span of a pass. Its keys are those of Cluster API's logs: the object's kind with its name, and the object's
+/// Cluster.
 fn span<K>(controller: &'static str, name: &ObjectName, object: &K) -> tracing::Span
 where
     K: Resource<DynamicType = ()>,
@@ -211,12 +213,12 @@ where
         OpenStackServer = field::Empty,
         object = field::Empty,
     );
-    let shown = field::display(name);
+    let full_name = field::display(name);
     match K::kind(&()).as_ref() {
-        "OpenStackCluster" => span.record("OpenStackCluster", shown),
-        "OpenStackMachine" => span.record("OpenStackMachine", shown),
-        "OpenStackServer" => span.record("OpenStackServer", shown),
-        _ => span.record("object", shown),
+        "OpenStackCluster" => span.record("OpenStackCluster", full_name),
+        "OpenStackMachine" => span.record("OpenStackMachine", full_name),
+        "OpenStackServer" => span.record("OpenStackServer", full_name),
+        _ => span.record("object", full_name),
     };
     if let Some(cluster) = object.labels().get(CLUSTER_NAME_LABEL) {
         let cluster = ObjectName::new(&name.namespace, cluster);
@@ -227,7 +229,7 @@ where
 
 /// How the outcome of a pass differs from that of the pass before it over the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transition {
+enum FailureTransition {
     /// Neither pass failed.
     None,
     /// The pass failed, and the one before it did not fail in this way.
@@ -246,21 +248,21 @@ struct Failures(Mutex<HashMap<ObjectName, String>>);
 const REMEMBERED: usize = 10_000;
 
 impl Failures {
-    fn transition(&self, object: &ObjectName, outcome: &Outcome) -> Transition {
+    fn transition(&self, object: &ObjectName, outcome: &Outcome) -> FailureTransition {
         let mut logged = self.0.lock();
         match outcome {
             Outcome::Failed { message, .. } if logged.get(object) == Some(message) => {
-                Transition::FailedAgain
+                FailureTransition::FailedAgain
             }
             Outcome::Failed { message, .. } => {
                 if logged.len() < REMEMBERED || logged.contains_key(object) {
                     logged.insert(object.clone(), message.clone());
                 }
-                Transition::Failed
+                FailureTransition::Failed
             }
             Outcome::Done | Outcome::Wait { .. } => match logged.remove(object) {
-                Some(_) => Transition::Recovered,
-                None => Transition::None,
+                Some(_) => FailureTransition::Recovered,
+                None => FailureTransition::None,
             },
         }
     }
@@ -271,9 +273,9 @@ impl Failures {
 }
 
 /// Logs one line when a failure begins and one when it ends. Other passes are logged at the debug level only.
-fn log(outcome: &Outcome, transition: Transition, duration: Duration, pause: Duration) {
+fn log(outcome: &Outcome, transition: FailureTransition, duration: Duration, pause: Duration) {
     let (milliseconds, again_in) = (duration.as_millis(), pause.as_secs());
-    if transition == Transition::Recovered {
+    if transition == FailureTransition::Recovered {
         tracing::info!("Recovering from a failure");
     }
     match outcome {
@@ -287,7 +289,7 @@ fn log(outcome: &Outcome, transition: Transition, duration: Duration, pause: Dur
             message,
             ..
         } => {
-            if transition == Transition::FailedAgain {
+            if transition == FailureTransition::FailedAgain {
                 tracing::debug!(milliseconds, again_in, ?class, %reason, message, "Failing again");
             } else {
                 tracing::warn!(milliseconds, again_in, ?class, %reason, message, "Failing");
@@ -389,12 +391,18 @@ mod tests {
         let failed = |text: &str| {
             Outcome::failed(FailureClass::Transient, Reason::OpenStackUnavailable, text)
         };
-        assert_eq!(transition("a", &Outcome::Done), Transition::None);
-        assert_eq!(transition("a", &failed("x")), Transition::Failed);
-        assert_eq!(transition("a", &failed("x")), Transition::FailedAgain);
-        assert_eq!(transition("b", &failed("x")), Transition::Failed);
-        assert_eq!(transition("a", &failed("y")), Transition::Failed);
-        assert_eq!(transition("a", &Outcome::Done), Transition::Recovered);
-        assert_eq!(transition("a", &Outcome::Done), Transition::None);
+        assert_eq!(transition("a", &Outcome::Done), FailureTransition::None);
+        assert_eq!(transition("a", &failed("x")), FailureTransition::Failed);
+        assert_eq!(
+            transition("a", &failed("x")),
+            FailureTransition::FailedAgain
+        );
+        assert_eq!(transition("b", &failed("x")), FailureTransition::Failed);
+        assert_eq!(transition("a", &failed("y")), FailureTransition::Failed);
+        assert_eq!(
+            transition("a", &Outcome::Done),
+            FailureTransition::Recovered
+        );
+        assert_eq!(transition("a", &Outcome::Done), FailureTransition::None);
     }
 }

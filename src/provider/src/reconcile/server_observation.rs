@@ -1,7 +1,7 @@
 //! What this process last read of each server. All controllers share it, and it is never written to Kubernetes.
 //!
-//! The gates need the age of a read, which no status shows. The server controller, which reads Nova anyway, stores every
-//! answer here with the moment at which the read began, and the machine controller uses it.
+//! The gates need the age of a read, which no status shows. The server controller, which reads Nova anyway, stores
+//! every answer here with the moment at which the read began, and the machine controller uses it.
 
 use std::{net::IpAddr, time::Instant};
 
@@ -15,11 +15,11 @@ use capo_openstack::network::Port;
 /// The cache itself is used without a uid, because the controller of machines may see a machine before or after its
 /// `OpenStackServer`. It then takes what is known under the name.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Observations(ObjectCache<Known>);
+pub(crate) struct Observations(ObjectCache<KnownServer>);
 
 /// What is known of one server.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownServer {
     /// The uid of the `OpenStackServer`, once its controller has seen it.
     uid: Option<String>,
     observation: Option<Observation>,
@@ -71,15 +71,15 @@ impl PortAddress {
 }
 
 impl Observations {
-    /// Records which object has the name. What is known of another object, which was deleted and created again under the
-    /// same name, is forgotten, except for a request for a new read. A user who removes the finalizer can delete an
+    /// Records which object has the name. What is known of another object, which was deleted and created again under
+    /// the same name, is forgotten, except for a request for a new read. A user who removes the finalizer can delete an
     /// object without its controller.
     pub(crate) fn begin(&self, name: &ObjectName, uid: Option<&str>) {
         self.update(name, |known| {
             if known.is_of_another(uid) {
-                *known = Known {
+                *known = KnownServer {
                     read_requested_at: known.read_requested_at,
-                    ..Known::default()
+                    ..KnownServer::default()
                 };
             }
             known.uid = uid.map(str::to_owned);
@@ -161,18 +161,18 @@ impl Observations {
         &self,
         name: &ObjectName,
         uid: Option<&str>,
-        read: impl FnOnce(&Known) -> R,
+        read: impl FnOnce(&KnownServer) -> R,
     ) -> Option<R> {
-        let read = |known: &Known| (!known.is_of_another(uid)).then(|| read(known));
+        let read = |known: &KnownServer| (!known.is_of_another(uid)).then(|| read(known));
         self.0.read(name, None, read)?
     }
 
-    fn update<R>(&self, name: &ObjectName, change: impl FnOnce(&mut Known) -> R) -> R {
+    fn update<R>(&self, name: &ObjectName, change: impl FnOnce(&mut KnownServer) -> R) -> R {
         self.0.update(name, None, change)
     }
 }
 
-impl Known {
+impl KnownServer {
     fn is_of_another(&self, uid: Option<&str>) -> bool {
         uid.zip(self.uid.as_deref())
             .is_some_and(|(uid, own)| uid != own)

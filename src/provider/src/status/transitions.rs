@@ -138,7 +138,7 @@ fn gates(before: Option<&Findings>, after: &Findings, transitions: &mut Vec<Tran
             ),
         ];
         for (gate, then, now) in each {
-            if turns(then, now) {
+            if has_changed(then, now) {
                 transitions.push(Transition::Gate {
                     machine: machine.clone(),
                     gate,
@@ -149,8 +149,8 @@ fn gates(before: Option<&Findings>, after: &Findings, transitions: &mut Vec<Tran
     }
 }
 
-/// Whether a gate has a new state. A gate that goes on holding for another ordinary reason does not.
-fn turns(then: Option<&Gate>, now: &Gate) -> bool {
+/// Whether a gate has a new state. A gate that is still held, but for another step of an ordinary change, has none.
+fn has_changed(then: Option<&Gate>, now: &Gate) -> bool {
     match (then.map(|then| then.state), now.state) {
         (Some(GateState::Held), GateState::Held) => {
             let is_another = then.is_some_and(|then| then.reason != now.reason);

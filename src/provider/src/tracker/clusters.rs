@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     inbox::{Claim, Client, Inbox},
-    published::Published,
+    published::PublishedFindings,
 };
 use capo_core::ObjectName;
 use capo_gate::{
@@ -20,14 +20,14 @@ use capo_gate::{
 /// The clusters that controllers handed over.
 #[derive(Default)]
 pub(super) struct Clusters {
-    pub(super) entries: HashMap<ObjectName, Entry>,
+    pub(super) entries: HashMap<ObjectName, ClusterEntry>,
     /// The cluster of each machine that is tracked.
     pub(super) machines: HashMap<ObjectName, ObjectName>,
 }
 
 /// One cluster. It has a worker while its load balancer is set.
 #[derive(Default)]
-pub(super) struct Entry {
+pub(super) struct ClusterEntry {
     pub(super) machines: BTreeMap<ObjectName, DesiredMachine>,
     pub(super) running: Option<Running>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Running {
     pub(super) claimed_by: Option<ObjectName>,
     pub(super) large_fleet: bool,
     pub(super) inbox: Arc<Inbox>,
-    pub(super) findings: Arc<Published>,
+    pub(super) findings: Arc<PublishedFindings>,
     pub(super) stop: CancellationToken,
 }
 
@@ -132,7 +132,9 @@ impl Clusters {
     }
 }
 
-fn running(entries: &HashMap<ObjectName, Entry>) -> impl Iterator<Item = (&ObjectName, &Running)> {
+fn running(
+    entries: &HashMap<ObjectName, ClusterEntry>,
+) -> impl Iterator<Item = (&ObjectName, &Running)> {
     entries
         .iter()
         .filter_map(|(name, entry)| Some((name, entry.running.as_ref()?)))

@@ -94,7 +94,7 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
 }
 
 impl PartChange {
-    /// The same change with Octavia's answer.
+    /// Adds Octavia's answer to the change.
     pub(super) fn with_answer(mut self, answer: &Answer<Written>) -> Self {
         match answer {
             Ok(Written { part: Some(id), .. }) => self.result = Ok(id.as_str().to_owned()),
@@ -109,8 +109,8 @@ fn ranges(allowed: &[IpNet]) -> String {
     if allowed.is_empty() {
         return "every address may connect".to_owned();
     }
-    let shown: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-    format!("allowedCIDRs {}", shown.join(", "))
+    let texts: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+    format!("allowedCIDRs {}", texts.join(", "))
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use capo_gate::findings::Findings;
 
 /// The last publication of a worker.
 #[derive(Debug, Default)]
-pub(super) struct Published(RwLock<Option<Arc<Findings>>>);
+pub(super) struct PublishedFindings(RwLock<Option<Arc<Findings>>>);
 
-impl Published {
+impl PublishedFindings {
     pub(super) fn get(&self) -> Option<Arc<Findings>> {
         self.0.read().clone()
     }

@@ -37,9 +37,9 @@ const PUBLICATIONS: usize = 1_024;
 
 /// The workers of all load balancers. A clone is cheap; all clones share one registry.
 #[derive(Clone)]
-pub struct Tracker(Arc<Shared>);
+pub struct Tracker(Arc<RegistryState>);
 
-struct Shared {
+struct RegistryState {
     settings: Settings,
     lookup: Arc<dyn MachineLookup>,
     observer: Arc<dyn GateObserver>,
@@ -62,14 +62,14 @@ impl Tracker {
         Self::with_prober(settings, lookup, observer, Arc::new(TlsProber::new()))
     }
 
-    /// The same, with another prober.
+    /// A registry without workers, whose workers send their requests to API servers with this prober.
     pub fn with_prober(
         settings: Settings,
         lookup: Arc<dyn MachineLookup>,
         observer: Arc<dyn GateObserver>,
         prober: Arc<dyn Prober>,
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(RegistryState {
             prober,
             settings,
             lookup,
@@ -127,8 +127,8 @@ impl Tracker {
         clusters.settle_claims();
     }
 
-    /// Sets only the observations of the cluster controller, if the load balancer could not be looked up. Its worker goes on
-    /// with the last load balancer that was set. Returns whether there is a worker.
+    /// Sets only the observations of the cluster controller, if the load balancer could not be looked up. Its worker
+    /// goes on with the last load balancer that was set. Returns whether there is a worker.
     pub fn set_facts(&self, cluster: &ObjectName, facts: &ClusterFacts) -> bool {
         let mut clusters = self.0.clusters.lock();
         let entry = clusters.entries.get_mut(cluster);
@@ -231,8 +231,8 @@ impl Tracker {
         self.0.machine_queue.clone()
     }
 
-    /// Everything that workers report from now on, for events and the log. Only the first stream receives publications. A
-    /// reader that is too slow misses some of them.
+    /// Everything that workers report from now on, for events and the log. Only the first stream receives publications.
+    /// A reader that is too slow misses some of them.
     pub fn publications(&self) -> impl Stream<Item = TrackerOutput> + Send + 'static {
         let (sender, receiver) = mpsc::channel(PUBLICATIONS);
         let _ = self.0.listener.set(sender);

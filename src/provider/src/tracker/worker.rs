@@ -1,5 +1,5 @@
-//! Runs [`step`] for one load balancer: a worker carries out the effects and feeds their outcomes back as events. At most
-//! one call to Octavia is under way.
+//! Runs [`step`] for one load balancer: a worker carries out the effects and feeds their outcomes back as events. At
+//! most one call to Octavia is under way.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -21,7 +21,7 @@ use super::{
     output::TrackerOutput,
     part_change::{PartChange, described},
     prober::Prober,
-    published::Published,
+    published::PublishedFindings,
 };
 use crate::work_queue::WorkQueue;
 use capo_core::{EndpointFailure, ObjectName, Priority, ids::LoadBalancerId};
@@ -47,7 +47,7 @@ pub(super) struct Worker {
     pub(super) observer: Arc<dyn GateObserver>,
     pub(super) prober: Arc<dyn Prober>,
     pub(super) inbox: Arc<Inbox>,
-    pub(super) findings: Arc<Published>,
+    pub(super) findings: Arc<PublishedFindings>,
     pub(super) cluster_queue: WorkQueue,
     pub(super) machine_queue: WorkQueue,
     /// The channel of all publications, once it has a reader.
@@ -219,7 +219,8 @@ impl Worker {
     }
 }
 
-/// Whether the machine's controller must reconcile the machine. The end of a request for a read of the server is no reason.
+/// Whether the machine's controller must reconcile the machine. The end of a request for a read of the server is no
+/// reason.
 fn machine_differs(old: &MachineFinding, new: &MachineFinding) -> bool {
     old.verdict != new.verdict
         || old.admission != new.admission

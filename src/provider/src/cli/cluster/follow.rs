@@ -31,12 +31,12 @@ pub(super) struct Follower {
     machines: Store<Machine>,
     openstack_machines: Store<OpenStackMachine>,
     events: Store<Event>,
-    shared: Arc<Shared>,
+    shared: Arc<FollowerState>,
     _watches: [AbortOnDropHandle<()>; 5],
 }
 
 #[derive(Default)]
-struct Shared {
+struct FollowerState {
     changed: Notify,
     /// Why a kind can't be followed, by kind.
     trouble: Mutex<BTreeMap<&'static str, Trouble>>,
@@ -54,11 +54,11 @@ impl Follower {
     /// Starts to follow the objects of a Cluster that exists.
     ///
     /// # Errors
-    /// What could not be read.
+    /// An object could not be read; the text names it.
     pub(super) async fn follow(objects: &Objects) -> Result<Self, String> {
         let cluster = objects.cluster().await?;
         let infrastructure = infrastructure_of(&cluster, &objects.name)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(FollowerState::default());
         let named =
             |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         let labelled = || watcher::Config::default().labels(&objects.label);
@@ -177,7 +177,7 @@ fn watch<K>(
     kind: &'static str,
     api: Api<K>,
     config: watcher::Config,
-    shared: &Arc<Shared>,
+    shared: &Arc<FollowerState>,
 ) -> (Store<K>, AbortOnDropHandle<()>)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,

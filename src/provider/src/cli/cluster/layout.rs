@@ -87,12 +87,12 @@ pub(super) struct Row {
 
 /// A table. Its last column gets the rest of the width.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Grid {
+pub(super) struct Table {
     pub(super) head: Vec<String>,
     pub(super) rows: Vec<Row>,
 }
 
-impl Grid {
+impl Table {
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.head.iter().map(|text| text.chars().count()).collect();
         for row in &self.rows {

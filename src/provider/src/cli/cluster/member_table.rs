@@ -7,12 +7,13 @@ use jiff::Timestamp;
 use super::{
     Screen,
     gates::GateView,
-    layout::{Cell, Grid, Row, Tone, age_since, heads, tone_of_gate},
+    layout::{Cell, Row, Table, Tone, age_since, heads, tone_of_gate},
     view::{MachineView, MemberView, View},
 };
 
-/// Machines with one column per port. With `wide`, or if that does not fit the screen, the table has one line per member.
-pub(super) fn members(view: &View, wide: bool, screen: Screen, now: Timestamp) -> Grid {
+/// Machines with one column per port. With `wide`, or if that does not fit the screen, the table has one line per
+/// member.
+pub(super) fn members(view: &View, wide: bool, screen: Screen, now: Timestamp) -> Table {
     let matrix = matrix(view, now);
     if wide {
         return list(view, true, now);
@@ -23,7 +24,7 @@ pub(super) fn members(view: &View, wide: bool, screen: Screen, now: Timestamp) -
     matrix
 }
 
-fn matrix(view: &View, now: Timestamp) -> Grid {
+fn matrix(view: &View, now: Timestamp) -> Table {
     let machines = view.machines.iter().filter(|machine| machine.control_plane);
     let mut ports: Vec<i32> = view
         .machines
@@ -46,7 +47,7 @@ fn matrix(view: &View, now: Timestamp) -> Grid {
             cells,
         }
     });
-    Grid {
+    Table {
         rows: rows.collect(),
         head,
     }
@@ -118,7 +119,7 @@ fn tone_of_member(member: &MemberView) -> Tone {
 }
 
 /// One line per member, and one line for each control-plane machine that has no member.
-fn list(view: &View, wide: bool, now: Timestamp) -> Grid {
+fn list(view: &View, wide: bool, now: Timestamp) -> Table {
     let mut head = heads(&[
         "MACHINE",
         "GATE",
@@ -168,7 +169,7 @@ fn list(view: &View, wide: bool, now: Timestamp) -> Grid {
             now,
         ));
     }
-    Grid { head, rows }
+    Table { head, rows }
 }
 
 fn member_row(

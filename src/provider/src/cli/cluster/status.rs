@@ -73,6 +73,6 @@ fn rendered(view: &View, choices: &Choices) -> Result<String, CommandError> {
         width: screen.width.filter(|_| !wide),
         ..screen
     };
-    let parts = table::board(view, wide, screen, Timestamp::now());
-    Ok(table::lines(&parts, screen).join("\n") + "\n")
+    let sections = table::sections(view, wide, screen, Timestamp::now());
+    Ok(table::lines(&sections, screen).join("\n") + "\n")
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     Screen,
-    layout::{Cell, Grid, Row, Tone, age_since, heads, tone_of_gate, wrapped},
+    layout::{Cell, Row, Table, Tone, age_since, heads, tone_of_gate, wrapped},
     member_table::members,
     view::View,
 };
@@ -14,19 +14,19 @@ use capo_core::{ConditionStatus, GateState};
 /// The width at which messages are wrapped if there is no terminal.
 const WIDTH: usize = 100;
 
-/// One part of a board.
+/// A section of what `status` and `watch` show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Section {
     Text(String),
-    Table(Grid),
+    Table(Table),
 }
 
-/// The board of `view`. With `wide` it has everything that is known of each member.
-pub(super) fn board(view: &View, wide: bool, screen: Screen, now: Timestamp) -> Vec<Part> {
+/// The sections that show `view`. With `wide` it has everything that is known of each member.
+pub(super) fn sections(view: &View, wide: bool, screen: Screen, now: Timestamp) -> Vec<Section> {
     let width = screen.width.unwrap_or(WIDTH);
-    let mut parts = vec![Part::Table(top(view, now))];
-    parts.push(Part::Text(String::new()));
-    parts.push(Part::Table(members(view, wide, screen, now)));
+    let mut sections = vec![Section::Table(top(view, now))];
+    sections.push(Section::Text(String::new()));
+    sections.push(Section::Table(members(view, wide, screen, now)));
     if let Some(octavia) = view
         .load_balancer
         .as_ref()
@@ -36,36 +36,36 @@ pub(super) fn board(view: &View, wide: bool, screen: Screen, now: Timestamp) -> 
             "Members as Octavia reported them at {:.0}; the load balancer is {} {}",
             octavia.time, octavia.provisioning_status, octavia.operating_status
         );
-        parts.extend(wrapped(&text, width, "").into_iter().map(Part::Text));
+        sections.extend(wrapped(&text, width, "").into_iter().map(Section::Text));
     }
     let waiting = waiting(view, width);
     if !waiting.is_empty() {
-        parts.push(Part::Text(String::new()));
-        parts.extend(waiting.into_iter().map(Part::Text));
+        sections.push(Section::Text(String::new()));
+        sections.extend(waiting.into_iter().map(Section::Text));
     }
     if !view.conditions.is_empty() {
-        parts.push(Part::Text(String::new()));
-        parts.push(Part::Table(conditions(view, now)));
+        sections.push(Section::Text(String::new()));
+        sections.push(Section::Table(conditions(view, now)));
     }
     if !view.events.is_empty() {
-        parts.push(Part::Text(String::new()));
-        parts.push(Part::Table(events(view, now)));
+        sections.push(Section::Text(String::new()));
+        sections.push(Section::Table(events(view, now)));
     }
-    parts
+    sections
 }
 
-/// The lines of a board.
-pub(super) fn lines(parts: &[Part], screen: Screen) -> Vec<String> {
-    parts
+/// The lines of these sections.
+pub(super) fn lines(sections: &[Section], screen: Screen) -> Vec<String> {
+    sections
         .iter()
-        .flat_map(|part| match part {
-            Part::Text(text) => vec![text.clone()],
-            Part::Table(grid) => grid.lines(screen.width, screen.colour),
+        .flat_map(|section| match section {
+            Section::Text(text) => vec![text.clone()],
+            Section::Table(table) => table.lines(screen.width, screen.colour),
         })
         .collect()
 }
 
-fn top(view: &View, now: Timestamp) -> Grid {
+fn top(view: &View, now: Timestamp) -> Table {
     let state = match (view.deleting, view.paused) {
         (true, _) => " (deleting)",
         (_, true) => " (paused)",
@@ -85,7 +85,7 @@ fn top(view: &View, now: Timestamp) -> Grid {
         Cell::age(age_since(now, gate.since)),
         Cell::plain(gate.reason.clone()),
     ];
-    Grid {
+    Table {
         head: heads(&["CLUSTER", "ENDPOINT", "MEMBERS", "GATE", "SINCE", "REASON"]),
         rows: vec![Row {
             key: "cluster".to_owned(),
@@ -127,7 +127,7 @@ fn waiting(view: &View, width: usize) -> Vec<String> {
     lines
 }
 
-fn conditions(view: &View, now: Timestamp) -> Grid {
+fn conditions(view: &View, now: Timestamp) -> Table {
     let rows = view.conditions.iter().map(|condition| {
         let status = ConditionStatus::from(condition.status.as_str());
         let tone = match (condition.r#type.as_str(), status) {
@@ -145,13 +145,13 @@ fn conditions(view: &View, now: Timestamp) -> Grid {
             ],
         }
     });
-    Grid {
+    Table {
         head: heads(&["CONDITION", "STATUS", "SINCE", "REASON"]),
         rows: rows.collect(),
     }
 }
 
-fn events(view: &View, now: Timestamp) -> Grid {
+fn events(view: &View, now: Timestamp) -> Table {
     let rows = view.events.iter().map(|event| {
         let tone = if event.r#type == "Warning" {
             Tone::Waiting
@@ -174,7 +174,7 @@ fn events(view: &View, now: Timestamp) -> Grid {
             ],
         }
     });
-    Grid {
+    Table {
         head: heads(&["LAST SEEN", "OBJECT", "EVENT", "NOTE"]),
         rows: rows.collect(),
     }

@@ -116,7 +116,10 @@ fn lines(seen: &Snapshot, wide: bool, width: usize) -> Vec<String> {
         height: None,
         colour: false,
     };
-    table::lines(&table::board(&View::of(seen), wide, screen, now()), screen)
+    table::lines(
+        &table::sections(&View::of(seen), wide, screen, now()),
+        screen,
+    )
 }
 
 #[test]

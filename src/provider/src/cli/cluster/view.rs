@@ -273,10 +273,10 @@ fn events(snapshot: &Snapshot) -> Vec<EventView> {
             &snapshot.openstack_machines,
         )
     };
-    let mut shown: Vec<EventView> = snapshot.events.iter().filter(ours).map(event).collect();
-    shown.sort_by(|a, b| (a.time, &a.object, &a.reason).cmp(&(b.time, &b.object, &b.reason)));
-    let first = shown.len().saturating_sub(EVENTS);
-    shown.split_off(first)
+    let mut events: Vec<EventView> = snapshot.events.iter().filter(ours).map(event).collect();
+    events.sort_by(|a, b| (a.time, &a.object, &a.reason).cmp(&(b.time, &b.object, &b.reason)));
+    let first = events.len().saturating_sub(EVENTS);
+    events.split_off(first)
 }
 
 fn event(event: &Event) -> EventView {

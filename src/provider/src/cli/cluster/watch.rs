@@ -1,4 +1,4 @@
-//! `watch CLUSTER`: a live board on a terminal, one line per change elsewhere, until the gate is open or the time is up.
+//! `watch CLUSTER`: a live view on a terminal, one line per change elsewhere, until the gate is open or the time is up.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use super::{
     follow::Follower,
     gates::GateView,
     snapshot::Objects,
-    table::{self, Part},
+    table::{self, Section},
     view::View,
 };
 use crate::{
@@ -143,8 +143,8 @@ struct Terminal {
 /// The place of a cell on the screen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct CellKey {
-    /// The index of the table.
-    table: usize,
+    /// The index of the section that has the table.
+    section: usize,
     /// The name of the row.
     row: String,
     /// The index of the column.
@@ -215,13 +215,13 @@ impl Lines {
 impl Terminal {
     fn draw(&mut self, view: &View, trouble: Option<&str>) {
         let screen = Screen::of_stdout(self.no_colour);
-        let mut parts = table::board(view, self.wide, screen, Timestamp::now());
+        let mut sections = table::sections(view, self.wide, screen, Timestamp::now());
         let now = Instant::now();
-        for (table, part) in parts.iter_mut().enumerate() {
-            if let Part::Table(grid) = part {
-                grid.freshen(|row, column, text| {
+        for (index, section) in sections.iter_mut().enumerate() {
+            if let Section::Table(table) = section {
+                table.freshen(|row, column, text| {
                     let cell = CellKey {
-                        table,
+                        section: index,
                         row: row.to_owned(),
                         column,
                     };
@@ -229,7 +229,7 @@ impl Terminal {
                 });
             }
         }
-        let mut lines = table::lines(&parts, screen);
+        let mut lines = table::lines(&sections, screen);
         let foot = trouble.map_or_else(
             || "Ctrl-C ends.".to_owned(),
             |trouble| format!("Not up to date: {trouble}"),

@@ -209,12 +209,12 @@ async fn endpoint(cluster: &OpenStackCluster) -> Option<(String, Result<(), Stri
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.as_ref().filter(|host| !host.is_empty())?;
     let port = endpoint.port.and_then(|port| u16::try_from(port).ok())?;
-    let shown = format!("{host}:{port}");
+    let address = format!("{host}:{port}");
     let connected = tokio::time::timeout(CONNECT, TcpStream::connect((host.as_str(), port))).await;
     let reached = match connected {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.kind().to_string()),
         Err(_) => Err(format!("no connection within {CONNECT:?}")),
     };
-    Some((shown, reached))
+    Some((address, reached))
 }

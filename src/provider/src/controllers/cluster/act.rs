@@ -11,15 +11,15 @@ use super::{
         plan::LoadBalancerPlan, reconcile as load_balancer_step, report as load_balancer_report,
     },
     networking::{self, networking},
-    ownership::not_colliding,
-    pass::{Pass, Published},
+    ownership::ensure_names_are_unique,
+    pass::{Pass, PublishedFacts},
     project,
     report::LoadBalancerReport,
     settled_networking, spec_problems,
     step_context::StepContext,
     validate::{
         self,
-        problems::{Part, Problem, has_problem},
+        problems::{Problem, SpecPart, has_problem},
     },
 };
 use crate::{
@@ -29,10 +29,10 @@ use crate::{
 };
 use capo_core::{GateOverride, Reason, gate_override};
 
-/// The time until the next look at a security group that is being deleted.
+/// The time until the cluster is reconciled again while a security group is being deleted.
 const GROUP_PAUSE: Duration = Duration::from_secs(10);
-/// The time until the next look at a load balancer that is being created, unless its worker enqueues the cluster
-/// before.
+/// The time until the cluster is reconciled again while its load balancer is being created, unless the worker of the
+/// load balancer enqueues the cluster before.
 const LOAD_BALANCER_PAUSE: Duration = Duration::from_secs(10);
 
 impl Pass<'_> {
@@ -40,13 +40,14 @@ impl Pass<'_> {
     pub(super) async fn apply(mut self) -> Outcome {
         let name = self.full_name();
         let (desired, problems) = validate::read(&name, self.names(), &self.object.spec);
-        if let Err(step_error) = not_colliding(self.context, &self.object, &self.names()) {
+        if let Err(step_error) = ensure_names_are_unique(self.context, &self.object, &self.names())
+        {
             self.record(step_error);
             return self.end().await;
         }
         let facts = self.gather_facts().await;
         let cloud = self.cloud().await;
-        let published = Published {
+        let published = PublishedFacts {
             cloud: cloud.as_ref().ok().cloned(),
             facts,
         };
@@ -88,7 +89,7 @@ impl Pass<'_> {
         &mut self,
         desired: &DesiredCluster,
         problems: &[Problem],
-        published: &Published,
+        published: &PublishedFacts,
         identity: &Identity,
     ) {
         let context = self.step_context(identity, desired, GROUP_PAUSE);
@@ -117,7 +118,7 @@ impl Pass<'_> {
                 self.ok_or_record(step);
             }
         }
-        if !has_problem(problems, Part::Endpoint) {
+        if !has_problem(problems, SpecPart::Endpoint) {
             let step = endpoint(self, &context, &published.facts).await;
             self.ok_or_record(step);
         }

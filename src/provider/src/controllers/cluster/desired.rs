@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::{
     endpoint::plan::EndpointInputs,
     security_groups::rule::Rule,
-    validate::problems::{Part, Problem},
+    validate::problems::{Problem, SpecPart},
 };
 use crate::reconcile::cluster_names::{Names, Role};
 use capo_core::octavia::MonitorNumbers;
@@ -186,7 +186,7 @@ impl DesiredCluster {
         self.endpoint.given_port.is_some()
             || !problems
                 .iter()
-                .any(|problem| problem.part == Part::Endpoint)
+                .any(|problem| problem.part == SpecPart::Endpoint)
     }
 }
 

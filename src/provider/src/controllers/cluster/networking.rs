@@ -9,7 +9,7 @@ use super::{
     pass::Pass,
     router, security_groups, settled_networking,
     step_context::StepContext,
-    validate::problems::{Part, Problem, has_problem},
+    validate::problems::{Problem, SpecPart, has_problem},
 };
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::ReadAt;
@@ -99,7 +99,7 @@ pub(crate) async fn networking(
     };
     let kept = pass.cached.networking.network.found().cloned();
     let kept = kept.filter(|_| !scope.includes(RotatingRead::Network));
-    let network = if has_problem(problems, Part::Network) {
+    let network = if has_problem(problems, SpecPart::Network) {
         network::find(context).await
     } else {
         network::network(context, kept.as_ref()).await.map(Some)
@@ -121,7 +121,7 @@ pub(crate) async fn networking(
         }
         let external = external
             .as_ref()
-            .filter(|_| !has_problem(problems, Part::Router));
+            .filter(|_| !has_problem(problems, SpecPart::Router));
         complete &= router(pass, context, &network, external, scope).await;
         complete &= groups(pass, context, &network).await;
         pass.cached.networking.network = Lookup::Found(network);
@@ -203,7 +203,7 @@ async fn load_balancer_network(
         pass.cached.networking.load_balancer_network = Lookup::Absent;
         return true;
     };
-    if has_problem(problems, Part::LoadBalancerNetwork) {
+    if has_problem(problems, SpecPart::LoadBalancerNetwork) {
         return false;
     }
     let found = network::of_load_balancer(context, desired).await;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource, ResourceExt, api::ListParams};
 
-use super::{pass::Pass, related_objects::RelatedObjects, step_context::StepContext};
+use super::{pass::Pass, related_objects::ClusterRelatedObjects, step_context::StepContext};
 use crate::controllers::{
     Context,
     capi::{self, Cluster, Machine, condition},
@@ -84,7 +84,7 @@ fn known_endpoint(given: Option<&ApiEndpoint>) -> Option<Endpoint> {
 fn openstack_machines(
     context: &Context,
     namespace: &str,
-    related: &RelatedObjects,
+    related: &ClusterRelatedObjects,
 ) -> Vec<ObjectName> {
     let is_of_control_plane = |machine: &OpenStackMachine| {
         let labelled = capi::has_label(machine.meta(), capi::CONTROL_PLANE_LABEL)

@@ -24,7 +24,7 @@ pub(super) fn cluster_name(object: &OpenStackCluster) -> Option<String> {
 
 /// Returns an error for the younger of two Clusters whose OpenStack objects would have the same names, so that its pass
 /// does not use the other one's objects.
-pub(super) fn not_colliding(
+pub(super) fn ensure_names_are_unique(
     context: &Context,
     object: &OpenStackCluster,
     names: &Names,

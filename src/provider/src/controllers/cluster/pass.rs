@@ -16,7 +16,7 @@ use super::{
     cache::CachedCluster,
     desired::DesiredCluster,
     ownership::cluster_name,
-    related_objects::{self, ControlPlane, RelatedObjects},
+    related_objects::{self, ClusterRelatedObjects, ControlPlane},
     report::{self, Report},
     step_context::{KnownIds, StepContext},
     validate,
@@ -54,7 +54,8 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     let deleting = object.metadata.deletion_timestamp.is_some();
     let moved = deleting && has_annotation(&object.metadata, capi::DELETE_FOR_MOVE_ANNOTATION);
     if moved || has_annotation(&object.metadata, capi::MANAGED_BY_ANNOTATION) {
-        // Another program manages the object (annotation `managed-by`), so neither the object nor the cloud is changed.
+        // clusterctl deletes this copy after a move, or another program manages the object (annotation `managed-by`).
+        // Neither the object nor the cloud is changed.
         return forget(context, &name);
     }
     let Some(cluster) = cluster_name(object) else {
@@ -82,7 +83,7 @@ pub(super) fn forget(context: &Context, name: &ObjectName) -> Outcome {
 
 /// The pass over an object that has no owning Cluster.
 async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
-    let related = RelatedObjects {
+    let related = ClusterRelatedObjects {
         cluster: None,
         cluster_name: String::new(),
         machines: Vec::new(),
@@ -111,7 +112,7 @@ pub(crate) struct Pass<'a> {
     /// Its name.
     pub name: ObjectName,
     /// The related Kubernetes objects.
-    pub related: RelatedObjects,
+    pub related: ClusterRelatedObjects,
     /// What earlier passes of this process have read.
     pub cached: CachedCluster,
     /// What the pass reports at its end.
@@ -119,7 +120,7 @@ pub(crate) struct Pass<'a> {
     /// The moment at which the pass began.
     pub now: Instant,
     /// Whether something changed on which the cluster's machines depend, so that they need a pass too.
-    pub wake_machines: bool,
+    pub enqueue_machines: bool,
     outcomes: Vec<Outcome>,
     optional_outcomes: Vec<Outcome>,
 }
@@ -129,7 +130,7 @@ impl<'a> Pass<'a> {
     pub(crate) fn new(
         context: &'a Context,
         object: OpenStackCluster,
-        related: RelatedObjects,
+        related: ClusterRelatedObjects,
     ) -> Self {
         let name = name_of(&object);
         let cached = context
@@ -144,7 +145,7 @@ impl<'a> Pass<'a> {
             cached,
             report: Report::default(),
             now: Instant::now(),
-            wake_machines: false,
+            enqueue_machines: false,
             outcomes: Vec::new(),
             optional_outcomes: Vec::new(),
         }
@@ -191,7 +192,7 @@ impl<'a> Pass<'a> {
         let (desired, problems) = validate::read(&name, self.names(), &self.object.spec);
         let facts = self.gather_facts().await;
         if self.cached.load_balancer.found().is_some() {
-            let published = Published {
+            let published = PublishedFacts {
                 cloud: self.cloud().await.ok(),
                 facts,
             };
@@ -306,8 +307,8 @@ impl<'a> Pass<'a> {
         self.outcomes.is_empty()
     }
 
-    /// The context of this pass's steps, with the credentials of `identity`. `pause` is the time until the next look at
-    /// something that is being deleted.
+    /// The context of this pass's steps, with the credentials of `identity`. `pause` is the time until the cluster
+    /// is reconciled again while something is being deleted.
     pub(crate) fn step_context<'s>(
         &self,
         identity: &'s Identity,
@@ -400,7 +401,7 @@ impl<'a> Pass<'a> {
         let written = self.write().await;
         let uid = self.object.metadata.uid.as_deref();
         self.context.clusters.put(&self.name, uid, self.cached);
-        if self.wake_machines {
+        if self.enqueue_machines {
             let cluster = ObjectName::new(&self.name.namespace, &self.related.cluster_name);
             let context = self.context;
             context
@@ -415,7 +416,7 @@ impl<'a> Pass<'a> {
 }
 
 /// What a pass publishes to the load balancer's tracker besides the load balancer itself.
-pub(crate) struct Published {
+pub(crate) struct PublishedFacts {
     /// The cloud, where the credentials could be read.
     pub cloud: Option<Cloud>,
     /// The facts that gates depend on.

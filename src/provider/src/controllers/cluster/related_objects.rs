@@ -11,7 +11,7 @@ use capo_core::{Lookup, ids::ServerId};
 
 /// The objects around an `OpenStackCluster`.
 #[derive(Debug, Clone)]
-pub(crate) struct RelatedObjects {
+pub(crate) struct ClusterRelatedObjects {
     /// The owning Cluster; `None` once an uncached read found it absent.
     pub cluster: Option<Arc<Cluster>>,
     /// The Cluster's name, even if the Cluster is absent.
@@ -65,7 +65,7 @@ impl ControlPlane {
     }
 }
 
-impl RelatedObjects {
+impl ClusterRelatedObjects {
     /// Whether the control plane was ever initialised.
     pub(crate) fn initialised(&self) -> bool {
         self.control_plane.initialised
@@ -127,7 +127,7 @@ pub(crate) async fn related(
     context: &Context,
     namespace: &str,
     cluster_name: &str,
-) -> Result<RelatedObjects, kube::Error> {
+) -> Result<ClusterRelatedObjects, kube::Error> {
     let reference = kube::runtime::reflector::ObjectRef::new(cluster_name).within(namespace);
     let cluster = match context.stores.clusters.get(&reference) {
         Some(cluster) => Some(cluster),
@@ -146,7 +146,7 @@ pub(crate) async fn related(
         Some(reference) => control_plane(context, namespace, reference).await,
         None => ControlPlane::default(),
     };
-    Ok(RelatedObjects {
+    Ok(ClusterRelatedObjects {
         cluster,
         cluster_name: cluster_name.to_owned(),
         machines,
@@ -224,7 +224,7 @@ mod tests {
                 false,
             ),
         ] {
-            let related = RelatedObjects {
+            let related = ClusterRelatedObjects {
                 cluster: Some(Arc::new(cluster.clone())),
                 cluster_name: "c".to_owned(),
                 machines,

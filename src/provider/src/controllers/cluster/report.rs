@@ -36,7 +36,7 @@ const PERMANENT_CONDITIONS: [&str; 6] = [
     kind::API_SERVER_LOAD_BALANCER_READY,
 ];
 
-/// What a pass has found out, from which the status is built.
+/// The result of one pass, from which the status is built.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
     /// The conditions that this pass evaluated; the others stay as they were.
@@ -169,20 +169,20 @@ impl Report {
     }
 
     fn fill(&self, status: &mut OpenStackClusterStatus, namespace: &str) {
-        let seen = &self.networking;
-        set(&mut status.network, &seen.network, network_status);
+        let networking = &self.networking;
+        set(&mut status.network, &networking.network, network_status);
         set(
             &mut status.external_network,
-            &seen.external,
+            &networking.external,
             external_status,
         );
-        set(&mut status.router, &seen.router, router_status);
-        if seen.groups.is_known() {
+        set(&mut status.router, &networking.router, router_status);
+        if networking.groups.is_known() {
             let group = |group: &KnownGroup| SecurityGroupStatus {
                 name: group.name.clone(),
                 id: group.id.to_string(),
             };
-            let groups = seen.groups.found();
+            let groups = networking.groups.found();
             status.control_plane_security_group = groups.map(|g| group(&g.control_plane));
             status.worker_security_group = groups.map(|g| group(&g.worker));
             status.bastion_security_group = groups.and_then(|g| g.bastion.as_ref()).map(group);
@@ -206,10 +206,10 @@ impl Report {
                 .api_server_managed_load_balancer
                 .take()
                 .unwrap_or_default();
-            let network = match &seen.load_balancer_network {
+            let network = match &networking.load_balancer_network {
                 Lookup::Unknown => None,
                 // The load balancer is in the cluster's network, which CAPO shows here too.
-                Lookup::Absent => seen.network.found().map(network_status),
+                Lookup::Absent => networking.network.found().map(network_status),
                 Lookup::Found(own) => Some(network_status(own)),
             };
             status.api_server_managed_load_balancer =

@@ -10,7 +10,7 @@ use super::{
     desired::{DesiredCluster, DesiredLoadBalancer},
     load_balancer::allowed_cidrs::{self, is_same_family},
     observation::KnownLoadBalancer,
-    pass::{Pass, Published},
+    pass::{Pass, PublishedFacts},
     validate::problems::Problem,
 };
 use crate::tracker::OctaviaClient;
@@ -145,9 +145,9 @@ impl Pass<'_> {
             .within(&self.name.namespace);
         let server = self.context.stores.openstack_servers.get(&key);
         let status = self.object.status.as_ref();
-        let shown = self.cached.bastion.as_ref().map(|seen| &seen.status);
-        let shown = shown.or(status.and_then(|status| status.bastion.as_ref()));
-        let bastion = bastion_addresses(&self.object.spec, shown, server.as_deref());
+        let bastion_status = self.cached.bastion.as_ref().map(|seen| &seen.status);
+        let bastion_status = bastion_status.or(status.and_then(|status| status.bastion.as_ref()));
+        let bastion = bastion_addresses(&self.object.spec, bastion_status, server.as_deref());
         let vip = self
             .cached
             .load_balancer
@@ -163,7 +163,7 @@ impl Pass<'_> {
         &self,
         desired: &DesiredCluster,
         problems: &[Problem],
-        published: &Published,
+        published: &PublishedFacts,
     ) {
         let facts = &published.facts;
         let tracker = &self.context.tracker;

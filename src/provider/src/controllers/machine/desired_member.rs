@@ -38,8 +38,8 @@ fn member_address(addresses: &[ServerAddress], network: &str) -> Option<IpAddr> 
     let fixed = || {
         addresses
             .iter()
-            .filter(|seen| !seen.floating && seen.network == network)
-            .map(|seen| seen.address)
+            .filter(|address| !address.floating && address.network == network)
+            .map(|address| address.address)
     };
     preferred(fixed)
 }
@@ -137,7 +137,7 @@ impl Pass<'_> {
             tracker.forget_machine(&self.name);
         }
         self.findings = self.latest_findings(&cluster);
-        self.wake_cluster(&cluster);
+        self.enqueue_cluster(&cluster);
         // The finding may be older than the read of the server that it asked for.
         if self
             .finding()
@@ -152,7 +152,7 @@ impl Pass<'_> {
 
     /// Enqueues the server for changes that only the machine's controller notices: a change of the Cluster's pause, and
     /// the opening of the gate if the `OpenStackServer` alone is being deleted.
-    pub(super) fn wake_server(&self) {
+    pub(super) fn enqueue_server(&self) {
         let Some(server) = &self.related.server else {
             return;
         };
@@ -210,7 +210,8 @@ impl Pass<'_> {
             })
     }
 
-    /// Whether the server is ACTIVE and its object shows that, with the addresses that the machine's status shows too.
+    /// Whether the status of the `OpenStackServer` shows the server as ready, and the last read of the server did not
+    /// show another state than ACTIVE.
     fn server_active(&self) -> bool {
         let server = self.related.server.as_ref();
         let status = server.and_then(|server| server.status.as_ref());

@@ -62,7 +62,7 @@ impl Pass<'_> {
 
     /// Enqueues the cluster if a gate of this machine was not decided yet, because no watch shows the cluster
     /// controller that the `OpenStackMachine` alone is being deleted.
-    pub(super) fn wake_cluster(&self, cluster: &ObjectName) {
+    pub(super) fn enqueue_cluster(&self, cluster: &ObjectName) {
         if self.floating_ip_gates().is_absent() {
             return;
         }

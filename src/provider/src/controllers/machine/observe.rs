@@ -19,7 +19,7 @@ use capo_core::ObjectName;
 
 /// The objects around a machine.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RelatedObjects {
+pub(super) struct MachineRelatedObjects {
     /// The Machine that owns the object. If the object has no owner yet, the Machine whose infrastructure it is.
     pub machine: Option<Arc<Machine>>,
     /// Whether the owner reference to the Machine exists.
@@ -36,7 +36,7 @@ pub(super) struct RelatedObjects {
     pub control_plane: bool,
 }
 
-impl RelatedObjects {
+impl MachineRelatedObjects {
     /// Reads the objects around `object`.
     pub(super) async fn of(object: &OpenStackMachine, context: &Context) -> StepResult<Self> {
         let namespace = object.namespace().unwrap_or_default();

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use kube::{Resource, ResourceExt};
 
-use super::{FINALIZER, StepError, StepResult, kubernetes_failed, observe::RelatedObjects, plan};
+use super::{
+    FINALIZER, StepError, StepResult, kubernetes_failed, observe::MachineRelatedObjects, plan,
+};
 use crate::{
     controllers::{Context, Outcome},
     kubernetes::conditions::kind,
@@ -74,7 +76,7 @@ pub(super) struct Pass<'a> {
     pub(super) name: ObjectName,
     pub(super) context: &'a Context,
     pub(super) object: OpenStackMachine,
-    pub(super) related: RelatedObjects,
+    pub(super) related: MachineRelatedObjects,
     pub(super) findings: Option<Arc<Findings>>,
     pub(super) observation: Option<Observation>,
     /// Whether the machine may count as provisioned.
@@ -89,7 +91,7 @@ impl<'a> Pass<'a> {
     async fn of(observed: Arc<OpenStackMachine>, context: &'a Context) -> StepResult<Self> {
         let object = (*observed).clone();
         let name = name_of(&object);
-        let related = RelatedObjects::of(&object, context).await?;
+        let related = MachineRelatedObjects::of(&object, context).await?;
         let observation = context
             .servers
             .observations
@@ -123,7 +125,7 @@ impl<'a> Pass<'a> {
             return Outcome::Done;
         }
         self.publish_desired();
-        self.wake_server();
+        self.enqueue_server();
         let ended = match start {
             Start::Gone | Start::Moved => return Outcome::Done,
             Start::Paused => {

@@ -150,7 +150,7 @@ impl Pass<'_> {
         // addresses of its ports are noted already.
         let observations = &self.context.servers.observations;
         observations.expect(&self.name, addresses);
-        self.wakes_machine = true;
+        self.enqueue_machine = true;
         Ok(())
     }
 }

@@ -58,20 +58,20 @@ pub(super) struct Deletion<'a> {
     pub context: &'a Context,
 }
 
-/// What a deletion has read.
+/// The objects that a deletion has found.
 #[derive(Debug, Default)]
 pub(super) struct Leftover {
     /// The server, if it still exists.
     pub server: Option<Server>,
     /// Whether the machine controller waits for what was read.
-    pub wakes_machine: bool,
+    pub enqueue_machine: bool,
     /// The sub-ports of its trunks that the status does not contain yet.
     pub sub_ports: Vec<PortId>,
 }
 
 impl Deletion<'_> {
     /// Makes one step of the deletion. Returns `Ok` when nothing is left.
-    pub(super) async fn step(&self, seen: &mut Leftover) -> StepResult<()> {
+    pub(super) async fn step(&self, leftover: &mut Leftover) -> StepResult<()> {
         if self.project_match == ProjectMatch::Elsewhere {
             return Err(wait(
                 Reason::Deleting,
@@ -79,13 +79,13 @@ impl Deletion<'_> {
                 Duration::from_secs(10),
             ));
         }
-        self.server(seen).await?;
-        self.ports(seen).await?;
+        self.server(leftover).await?;
+        self.ports(leftover).await?;
         self.volumes().await?;
         self.server_group().await
     }
 
-    async fn server(&self, seen: &mut Leftover) -> StepResult<()> {
+    async fn server(&self, leftover: &mut Leftover) -> StepResult<()> {
         let read_at = Instant::now();
         let found = self.find_server().await?;
         let observations = &self.context.servers.observations;
@@ -98,7 +98,7 @@ impl Deletion<'_> {
         };
         let state = found.as_ref().map_or(absent, server_state::state);
         let addresses = found.as_ref().map(server_state::addresses);
-        seen.wakes_machine = observations.record(self.owner, state, addresses, read_at);
+        leftover.enqueue_machine = observations.record(self.owner, state, addresses, read_at);
         let Some(server) = found else {
             if self.project_match == ProjectMatch::Unknown {
                 return Err(wait(
@@ -123,7 +123,7 @@ impl Deletion<'_> {
             Some(TaskState::Deleting | TaskState::SoftDeleting)
         );
         let id = server.id.clone();
-        seen.server = Some(server);
+        leftover.server = Some(server);
         self.found(&described(CloudObject::Server, &self.owner.name));
         if !under_way {
             self.ensure_server_may_be_deleted().await?;
@@ -216,11 +216,11 @@ impl Deletion<'_> {
         }))
     }
 
-    async fn ports(&self, seen: &mut Leftover) -> StepResult<()> {
+    async fn ports(&self, leftover: &mut Leftover) -> StepResult<()> {
         let left = self.leftover_ports().await?;
         for port in &left {
             self.found(&described(CloudObject::Port, &port.name));
-            self.delete_port(port, seen).await?;
+            self.delete_port(port, leftover).await?;
         }
         if !left.is_empty() && !self.leftover_ports().await?.is_empty() {
             return Err(waiting("The server's ports are being deleted"));
@@ -302,7 +302,7 @@ impl Deletion<'_> {
             .collect()
     }
 
-    async fn delete_port(&self, port: &Port, seen: &mut Leftover) -> StepResult<()> {
+    async fn delete_port(&self, port: &Port, leftover: &mut Leftover) -> StepResult<()> {
         let trunks = match self.cloud.trunks(&port.id, READ).await {
             Ok(trunks) => trunks,
             // A cloud without the trunk extension has no trunks.
@@ -312,9 +312,10 @@ impl Deletion<'_> {
         for trunk in trunks {
             let recorded = &self.progress.port_ids;
             let sub_ports = trunk.sub_ports.iter().map(|it| it.port_id.clone());
-            seen.sub_ports
+            leftover
+                .sub_ports
                 .extend(sub_ports.filter(|id| !recorded.contains(id)));
-            if !seen.sub_ports.is_empty() {
+            if !leftover.sub_ports.is_empty() {
                 // The sub-ports are recorded first, because nothing else shows that they belonged to the trunk once
                 // they are removed from it.
                 return Err(waiting(

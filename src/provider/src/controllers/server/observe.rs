@@ -103,7 +103,7 @@ impl Pass<'_> {
             }
             Err(error) if error.is_not_found() => {
                 self.lost = true;
-                self.wakes_machine = self.context.servers.observations.record(
+                self.enqueue_machine = self.context.servers.observations.record(
                     &self.name,
                     self.absent_in(&identity.project),
                     None,
@@ -152,7 +152,7 @@ impl Pass<'_> {
 
     pub(super) fn record_server(&mut self, server: Server, read_at: Instant) {
         self.progress.instance_id = Some(server.id.clone());
-        self.wakes_machine = self.context.servers.observations.record(
+        self.enqueue_machine = self.context.servers.observations.record(
             &self.name,
             server_state::state(&server),
             Some(server_state::addresses(&server)),

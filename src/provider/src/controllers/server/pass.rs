@@ -55,7 +55,7 @@ pub(in crate::controllers) fn pass(
             authentication: None,
             server: None,
             lost: false,
-            wakes_machine: false,
+            enqueue_machine: false,
             floating: FloatingAddress::default(),
             ports: None,
         }
@@ -85,7 +85,7 @@ pub(super) struct Pass<'a> {
     /// Whether Nova has no server with the known id.
     pub(super) lost: bool,
     /// Whether the machine controller waits for what was read.
-    pub(super) wakes_machine: bool,
+    pub(super) enqueue_machine: bool,
     /// What is known of the floating IP from a pool.
     pub(super) floating: FloatingAddress,
     /// Whether the ports of an existing server are as the spec wants them; `None` if they were not compared.
@@ -109,7 +109,7 @@ impl Pass<'_> {
             Start::Delete => self.delete().boxed().await,
             Start::Apply => self.apply().boxed().await,
         };
-        if self.wakes_machine {
+        if self.enqueue_machine {
             self.context.queues.machines.enqueue(&self.name);
         }
         match ended {
@@ -233,11 +233,11 @@ impl Pass<'_> {
             progress: &self.progress,
             context: self.context,
         };
-        let mut seen = Leftover::default();
-        let ended = deletion.step(&mut seen).await;
-        self.wakes_machine = seen.wakes_machine;
-        self.progress.port_ids.extend(seen.sub_ports);
-        if let Some(server) = seen.server {
+        let mut leftover = Leftover::default();
+        let ended = deletion.step(&mut leftover).await;
+        self.enqueue_machine = leftover.enqueue_machine;
+        self.progress.port_ids.extend(leftover.sub_ports);
+        if let Some(server) = leftover.server {
             self.server = Some(server);
         }
         ended?;

@@ -53,7 +53,7 @@ pub(super) fn state(server: &Server) -> ServerState {
 
 /// The addresses of a server, sorted by network name, with IPv4 before IPv6.
 pub(super) fn addresses(server: &Server) -> Vec<ServerAddress> {
-    let mut seen: Vec<ServerAddress> = server
+    let mut addresses: Vec<ServerAddress> = server
         .addresses
         .iter()
         .flat_map(|(network, addresses)| {
@@ -66,8 +66,9 @@ pub(super) fn addresses(server: &Server) -> Vec<ServerAddress> {
             })
         })
         .collect();
-    seen.sort_by(|a, b| (&a.network, a.address.is_ipv6()).cmp(&(&b.network, b.address.is_ipv6())));
-    seen
+    addresses
+        .sort_by(|a, b| (&a.network, a.address.is_ipv6()).cmp(&(&b.network, b.address.is_ipv6())));
+    addresses
 }
 
 /// The outcome of a pass that has read the server.

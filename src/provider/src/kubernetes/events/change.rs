@@ -77,14 +77,14 @@ label_enum! {
     }
 }
 
-/// The reason of CAPO's event about such a change. CAPO's recorder changes all letters except the first one to lower case,
-/// and so does this function.
+/// The reason of CAPO's event about such a change. CAPO's recorder changes all letters except the first one to lower
+/// case, and so does this function.
 pub(crate) fn reason(verb: Verb, object: CloudObject) -> String {
     format!("Successful{}", change_in_reasons(verb, object))
 }
 
-/// The reason of CAPO's event about such a change that failed. `None` if the change waits for another operation, or if there
-/// is nothing left to do.
+/// The reason of CAPO's event about such a change that failed. `None` if the change waits for another operation, or if
+/// there is nothing left to do.
 pub(crate) fn reason_of_failure(
     verb: Verb,
     object: CloudObject,
@@ -182,11 +182,11 @@ mod tests {
         ];
         for (verb, object, in_source) in cases {
             let (first, rest) = in_source.split_at(1);
-            let shown = format!("{first}{}", rest.to_lowercase());
-            assert_eq!(reason(verb, object), shown);
+            let event_reason = format!("{first}{}", rest.to_lowercase());
+            assert_eq!(reason(verb, object), event_reason);
             assert_eq!(
                 reason_of_failure(verb, object, FailureClass::Quota),
-                Some(shown.replace("Successful", "Failed"))
+                Some(event_reason.replace("Successful", "Failed"))
             );
             assert_eq!(reason_of_failure(verb, object, FailureClass::Locked), None);
         }

@@ -12,15 +12,15 @@ use super::Content;
 const SERIES: Duration = Duration::from_mins(30);
 /// The count of an event is written this often at most.
 const COUNT_AFTER: Duration = Duration::from_mins(1);
-/// An object may have this many writes of events at once, and one more for every [`REFILL`]. A cluster that is created and
-/// deleted at once has 26 changes in OpenStack, and 3 more for each additional port.
+/// An object may have this many writes of events at once, and one more for every [`REFILL`]. A cluster that is created
+/// and deleted at once has 26 changes in OpenStack, and 3 more for each additional port.
 const BURST: u32 = 40;
 /// At most 120 writes an hour, even of an object whose events have a new text each time.
 const REFILL: Duration = Duration::from_secs(30);
 /// The number of objects for which the two rules above apply at the same time.
 const REMEMBERED: usize = 10_000;
-/// The events of each object, and the number of writes that the object may still cause, as client-go's event correlator has
-/// them.
+/// The events of each object, and the number of writes that the object may still cause, as client-go's event correlator
+/// has them.
 #[derive(Debug, Default)]
 pub(super) struct Correlator(HashMap<String, Allowance>);
 
@@ -111,7 +111,7 @@ mod tests {
         Content {
             warning: true,
             reason: Reason::InvalidSpec,
-            shown: Reason::InvalidSpec.as_str().into(),
+            event_reason: Reason::InvalidSpec.as_str().into(),
             action: "Reconcile",
             note: note.to_owned(),
         }

@@ -13,7 +13,10 @@ fn a_deletion_has_an_event_only_if_it_changed_something() {
     let mut deletion = |answer| {
         let what = (Verb::Delete, CloudObject::Port);
         let passed_on = events.removed(&about, what, "p", "1", answer);
-        let event = waiting.try_recv().ok().map(|write| write.content.shown);
+        let event = waiting
+            .try_recv()
+            .ok()
+            .map(|write| write.content.event_reason);
         (passed_on.is_ok(), event)
     };
     let error = |class| {

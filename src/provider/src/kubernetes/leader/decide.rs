@@ -17,7 +17,7 @@ pub(super) struct ObservedLease {
 
 /// The decision about the lease.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Decision {
+pub(super) enum LeaseDecision {
     /// Write this spec, which makes this process the holder or keeps it the holder.
     Write(LeaseSpec),
     /// Another process holds the lease.
@@ -42,9 +42,9 @@ pub(super) fn decide(
     duration: Duration,
     now: Instant,
     wall_clock: Timestamp,
-) -> Decision {
+) -> LeaseDecision {
     let write = |acquired: MicroTime, transitions: i32| {
-        Decision::Write(LeaseSpec {
+        LeaseDecision::Write(LeaseSpec {
             holder_identity: Some(identity.to_owned()),
             lease_duration_seconds: Some(whole_seconds(duration)),
             acquire_time: Some(acquired),
@@ -67,7 +67,7 @@ pub(super) fn decide(
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map_or(duration, Duration::from_secs);
     if !holder.is_empty() && now.duration_since(*since) < stated {
-        return Decision::Wait;
+        return LeaseDecision::Wait;
     }
     write(MicroTime(wall_clock), transitions.saturating_add(1))
 }
@@ -99,7 +99,7 @@ mod tests {
         api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime,
     };
 
-    use super::{Decision, ObservedLease, decide, released, whole_seconds};
+    use super::{LeaseDecision, ObservedLease, decide, released, whole_seconds};
 
     const DURATION: Duration = Duration::from_secs(15);
 
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    fn decide_after(spec: LeaseSpec, passed: Duration) -> Decision {
+    fn decide_after(spec: LeaseSpec, passed: Duration) -> LeaseDecision {
         let since = Instant::now();
         let seen = ObservedLease { spec, since };
         decide(
@@ -126,10 +126,10 @@ mod tests {
         )
     }
 
-    fn written(decision: Decision) -> LeaseSpec {
+    fn written(decision: LeaseDecision) -> LeaseSpec {
         match decision {
-            Decision::Write(spec) => spec,
-            Decision::Wait => panic!("waits"),
+            LeaseDecision::Write(spec) => spec,
+            LeaseDecision::Wait => panic!("waits"),
         }
     }
 
@@ -149,7 +149,10 @@ mod tests {
     #[test]
     fn the_lease_of_another_holder_is_taken_only_after_it_expired() {
         let almost = Duration::from_millis(14_999);
-        assert_eq!(decide_after(held_by("other", 3), almost), Decision::Wait);
+        assert_eq!(
+            decide_after(held_by("other", 3), almost),
+            LeaseDecision::Wait
+        );
         let spec = written(decide_after(held_by("other", 3), DURATION));
         assert_eq!(spec.lease_transitions, Some(4));
     }
@@ -171,7 +174,10 @@ mod tests {
     fn the_duration_in_the_lease_takes_precedence() {
         let mut long = held_by("other", 0);
         long.lease_duration_seconds = Some(60);
-        assert_eq!(decide_after(long, Duration::from_secs(30)), Decision::Wait);
+        assert_eq!(
+            decide_after(long, Duration::from_secs(30)),
+            LeaseDecision::Wait
+        );
     }
 
     #[test]

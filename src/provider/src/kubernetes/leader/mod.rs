@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use capo_core::GateMode;
 use capo_openstack::LeaseToken;
-use decide::{Decision, ObservedLease, decide, released};
+use decide::{LeaseDecision, ObservedLease, decide, released};
 
 /// The Lease's name: CAPO's, so that CAPO and capo-rs never lead at the same time.
 pub const LEASE_NAME: &str = "controller-leader-election-capo";
@@ -216,7 +216,7 @@ impl Election {
             begun,
             Timestamp::now(),
         );
-        let Decision::Write(spec) = decision else {
+        let LeaseDecision::Write(spec) = decision else {
             let holder = self
                 .seen
                 .as_ref()

@@ -26,8 +26,8 @@ use recorder::Recorder;
 const SETTLED: Duration = Duration::from_secs(3);
 /// How long an object may wait, such as for its load balancer, before the wait counts as its result.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The plan ends if nothing was recorded for this time, even if an object has had no pass yet. Requests to a slow cloud take
-/// up to 30 s each.
+/// The plan ends if nothing was recorded for this time, even if an object has had no pass yet. Requests to a slow cloud
+/// take up to 30 s each.
 const LONGEST_SILENCE: Duration = Duration::from_mins(2);
 
 /// The changes that the manager would make.
@@ -54,12 +54,12 @@ pub struct ObjectPlan {
     /// change.
     pub updates_status: bool,
     /// The conditions that would show parts of the object's spec that the manager does not apply.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<PlanRefusal>,
 }
 
 /// A condition that would be False because a part of the spec is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub struct PlanRefusal {
     /// The condition's type.
     pub condition: String,
     /// NotSupported or InvalidSpec.
@@ -144,7 +144,7 @@ impl Plan {
 /// # Errors
 /// When the Kubernetes API can't be read or the settings can't be used.
 pub async fn plan(settings: &Settings) -> Result<Plan, ManagerError> {
-    let clients = leader_tasks::of_clients(settings)?;
+    let clients = leader_tasks::client_settings(settings)?;
     let client = kubernetes::connect(settings.kubeconfig.as_deref()).await?;
     let recorder = Arc::new(Recorder::default());
     let record = recorder.clone();
@@ -163,7 +163,7 @@ pub async fn plan(settings: &Settings) -> Result<Plan, ManagerError> {
         client,
         clouds,
         tracker: tracker.clone(),
-        settings: leader_tasks::of_controllers(settings),
+        settings: leader_tasks::controller_settings(settings),
         observer: recorder.clone(),
         synced: Box::new(move |stores: &Stores| {
             machines.synced();

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Assessment, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, Refusal, dry_run};
+use super::{Assessment, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, PlanRefusal, dry_run};
 use crate::{
     controllers::project_match::PROJECT_ANNOTATION,
     kubernetes::conditions::kind,
@@ -24,18 +24,18 @@ pub(super) struct Recorder(Mutex<Recorded>);
 
 #[derive(Debug, Default)]
 struct Recorded {
-    objects: BTreeMap<Subject, Entry>,
+    objects: BTreeMap<Subject, RecordedObject>,
     /// The time of the last new record.
     last: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct RecordedObject {
     result: Option<Assessment>,
     openstack: Vec<OpenStackWrite>,
     kubernetes: Vec<KubernetesWrite>,
     updates_status: bool,
-    refusals: Vec<Refusal>,
+    refusals: Vec<PlanRefusal>,
 }
 
 /// The progress of the passes.
@@ -71,7 +71,7 @@ impl Recorder {
     }
 
     /// Changes the record of an object; `change` returns whether the record is new.
-    fn note(&self, subject: Subject, change: impl FnOnce(&mut Entry) -> bool) {
+    fn note(&self, subject: Subject, change: impl FnOnce(&mut RecordedObject) -> bool) {
         let mut recorded = self.0.lock();
         if change(recorded.objects.entry(subject).or_default()) {
             recorded.last = Some(Instant::now());
@@ -181,8 +181,9 @@ impl PassObserver for Recorder {
     }
 }
 
-/// The conditions that refuse a part of the spec. Ready repeats other conditions, so it is used only if there is no other.
-fn refusals(conditions: &[Value]) -> Vec<Refusal> {
+/// The conditions that refuse a part of the spec. Ready repeats other conditions, so it is used only if there is no
+/// other.
+fn refusals(conditions: &[Value]) -> Vec<PlanRefusal> {
     let reasons = [Reason::NotSupported, Reason::InvalidSpec].map(Reason::as_str);
     let refused = conditions.iter().filter(|condition| {
         let reason = condition["reason"].as_str().unwrap_or_default();
@@ -190,8 +191,8 @@ fn refusals(conditions: &[Value]) -> Vec<Refusal> {
     });
     let text =
         |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-    let mut refusals: Vec<Refusal> = refused
-        .map(|condition| Refusal {
+    let mut refusals: Vec<PlanRefusal> = refused
+        .map(|condition| PlanRefusal {
             condition: text(condition, "type"),
             reason: text(condition, "reason"),
             message: text(condition, "message"),

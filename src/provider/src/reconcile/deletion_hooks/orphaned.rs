@@ -1,4 +1,4 @@
-//! Deletion hooks of capo-rs on a Machine whose `OpenStackMachine` does not exist any more, so that no pass over that
+//! Deletion hooks of capo-rs on a Machine whose `OpenStackMachine` does not exist any more, so no pass over that
 //! object removes them.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use capo_gate::findings::Findings;
 
 /// The decision about the hooks of such a Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decision {
+enum OrphanedHookDecision {
     /// Keep the hooks, because the Machine is not being deleted.
     Keep,
     /// Remove the hooks, because there is no member that they could protect.
@@ -33,15 +33,15 @@ struct Observation {
     member: Option<bool>,
 }
 
-fn decide(observation: Observation) -> Decision {
+fn decide(observation: Observation) -> OrphanedHookDecision {
     match observation {
         Observation {
             mode: GateMode::Off,
             ..
-        } => Decision::Remove,
+        } => OrphanedHookDecision::Remove,
         Observation {
             deleting: false, ..
-        } => Decision::Keep,
+        } => OrphanedHookDecision::Keep,
         Observation {
             mode: GateMode::Observe,
             ..
@@ -50,8 +50,8 @@ fn decide(observation: Observation) -> Decision {
         | Observation {
             member: Some(false),
             ..
-        } => Decision::Remove,
-        _ => Decision::Hold,
+        } => OrphanedHookDecision::Remove,
+        _ => OrphanedHookDecision::Hold,
     }
 }
 
@@ -132,8 +132,8 @@ async fn release_or_warn(
         member: findings.and_then(|findings| has_member(&findings, openstack_machine)),
     };
     match decide(observation) {
-        Decision::Keep => {}
-        Decision::Hold => {
+        OrphanedHookDecision::Keep => {}
+        OrphanedHookDecision::Hold => {
             let note = format!(
                 "OpenStackMachine {openstack_machine} does not exist any more, but its member is still in the load \
                  balancer and may be the last one that serves. The deletion waits until the member is removed; to end \
@@ -146,7 +146,7 @@ async fn release_or_warn(
                 &note,
             );
         }
-        Decision::Remove => {
+        OrphanedHookDecision::Remove => {
             let api = context.api::<Machine>(&cluster.namespace);
             let may = || context.clouds.lease().may_open_gates();
             if let Err(error) = apply(&api, machine, HookChange::Remove, may).await {
@@ -186,41 +186,41 @@ mod tests {
             member: Some(true),
         };
         let cases = [
-            (observed, Decision::Hold),
+            (observed, OrphanedHookDecision::Hold),
             (
                 Observation {
                     member: None,
                     ..observed
                 },
-                Decision::Hold,
+                OrphanedHookDecision::Hold,
             ),
             (
                 Observation {
                     member: Some(false),
                     ..observed
                 },
-                Decision::Remove,
+                OrphanedHookDecision::Remove,
             ),
             (
                 Observation {
                     ungated: true,
                     ..observed
                 },
-                Decision::Remove,
+                OrphanedHookDecision::Remove,
             ),
             (
                 Observation {
                     deleting: false,
                     ..observed
                 },
-                Decision::Keep,
+                OrphanedHookDecision::Keep,
             ),
             (
                 Observation {
                     mode: GateMode::Observe,
                     ..observed
                 },
-                Decision::Remove,
+                OrphanedHookDecision::Remove,
             ),
             (
                 Observation {
@@ -228,7 +228,7 @@ mod tests {
                     deleting: false,
                     ..observed
                 },
-                Decision::Remove,
+                OrphanedHookDecision::Remove,
             ),
         ];
         for (observation, expected) in cases {

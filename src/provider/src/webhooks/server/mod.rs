@@ -94,8 +94,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    fn of_listener(self) -> http::Limits {
-        http::Limits {
+    fn of_listener(self) -> http::ListenerLimits {
+        http::ListenerLimits {
             connections: self.connections,
             handshake: self.handshake,
             head: self.headers,

@@ -25,7 +25,7 @@ pub(super) fn validate(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) 
             if is_identity(path, errors, difference.new) {
                 return;
             }
-            if let Err(refusal) = rules.judge(path, difference) {
+            if let Err(refusal) = rules.check(path, difference) {
                 errors.push(FieldError::forbidden(
                     path,
                     difference.new,
@@ -63,8 +63,8 @@ const RULE_LISTS: [&str; 3] = [
 /// The fields of a rule that name the other side of the traffic. Only one of them may be set.
 const REMOTES: [&str; 3] = ["remoteManagedGroups", "remoteGroupID", "remoteIPPrefix"];
 
-/// Refuses new rules that name more than one remote. A rule that the object already has is accepted, because it must not
-/// prevent unrelated changes.
+/// Refuses new rules that name more than one remote. A rule that the object already has is accepted, because it must
+/// not prevent unrelated changes.
 fn security_group_rules(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     for list in RULE_LISTS {
         let rules = |object: &Value| {
@@ -129,7 +129,7 @@ const IMMUTABLE: &str = "can't be changed after creation";
 
 /// Why a change is not allowed. The text is about the allowed values.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+enum ChangeRefusal {
     #[error("{IMMUTABLE}")]
     Immutable,
     #[error("can't be removed while enabled: set enabled to false first")]
@@ -166,7 +166,7 @@ struct Rules<'a> {
 
 impl Rules<'_> {
     /// Whether the difference at `path` is allowed.
-    fn judge(&self, path: &str, difference: Difference<'_>) -> Result<(), Refusal> {
+    fn check(&self, path: &str, difference: Difference<'_>) -> Result<(), ChangeRefusal> {
         if path == "spec.bastion" && is_nothing(difference.new) {
             return self.bastion_may_go();
         }
@@ -191,32 +191,32 @@ impl Rules<'_> {
         match path {
             "spec.apiServer.floatingIP" => self.floating_ip(difference),
             "spec.apiServer.fixedIP" | "spec.apiServer.port" => self.first_set(difference),
-            _ => Err(Refusal::Immutable),
+            _ => Err(ChangeRefusal::Immutable),
         }
     }
 
-    fn bastion_may_go(&self) -> Result<(), Refusal> {
+    fn bastion_may_go(&self) -> Result<(), ChangeRefusal> {
         if self.old.pointer("/spec/bastion/enabled") == Some(&Value::Bool(false)) {
             Ok(())
         } else {
-            Err(Refusal::EnabledBastion)
+            Err(ChangeRefusal::EnabledBastion)
         }
     }
 
-    /// The fixed IP and the port may be set later only if the user manages the address, because no object of capo-rs depends on
-    /// them yet.
-    fn first_set(&self, difference: Difference<'_>) -> Result<(), Refusal> {
+    /// The fixed IP and the port may be set later only if the user manages the address, because no object of capo-rs
+    /// depends on them yet.
+    fn first_set(&self, difference: Difference<'_>) -> Result<(), ChangeRefusal> {
         let off = self.old.pointer("/spec/apiServer/enableFloatingIP") == Some(&Value::Bool(false));
         let unset = difference.old.is_null() || difference.old.as_str() == Some("");
         if off && unset {
             Ok(())
         } else {
-            Err(Refusal::FirstSet)
+            Err(ChangeRefusal::FirstSet)
         }
     }
 
     /// The floating IP may only be set to the value that is in use.
-    fn floating_ip(&self, difference: Difference<'_>) -> Result<(), Refusal> {
+    fn floating_ip(&self, difference: Difference<'_>) -> Result<(), ChangeRefusal> {
         let current = self
             .old
             .pointer("/status/apiServerManagedLoadBalancer/ip")
@@ -224,15 +224,16 @@ impl Rules<'_> {
             .filter(|ip| !ip.is_empty());
         match current {
             Some(ip) if difference.new.as_str() == Some(ip) => Ok(()),
-            Some(ip) => Err(Refusal::FloatingIp {
+            Some(ip) => Err(ChangeRefusal::FloatingIp {
                 current: ip.to_owned(),
             }),
-            None => Err(Refusal::FloatingIpBeforeAddress),
+            None => Err(ChangeRefusal::FloatingIpBeforeAddress),
         }
     }
 
-    /// The user or the manager may set the endpoint until it has a host. A port may be added to a host that the user set.
-    fn endpoint(&self, path: &str, difference: Difference<'_>) -> Result<(), Refusal> {
+    /// The user or the manager may set the endpoint until it has a host. A port may be added to a host that the user
+    /// set.
+    fn endpoint(&self, path: &str, difference: Difference<'_>) -> Result<(), ChangeRefusal> {
         let host = self
             .old
             .pointer("/spec/controlPlaneEndpoint/host")
@@ -243,12 +244,12 @@ impl Rules<'_> {
         if host.is_empty() || fills_port {
             Ok(())
         } else {
-            Err(Refusal::EndpointInUse)
+            Err(ChangeRefusal::EndpointInUse)
         }
     }
 
     /// The network may be replaced by the id of the network that is in use.
-    fn network(&self) -> Result<(), Refusal> {
+    fn network(&self) -> Result<(), ChangeRefusal> {
         let current = self
             .old
             .pointer("/status/network/id")
@@ -262,15 +263,15 @@ impl Rules<'_> {
             self.new.pointer("/spec/network/id").and_then(Value::as_str),
         ) {
             (Some(current), Some(new)) if had_one && current == new => Ok(()),
-            (Some(current), _) if had_one => Err(Refusal::Network {
+            (Some(current), _) if had_one => Err(ChangeRefusal::Network {
                 current: current.to_owned(),
             }),
-            _ => Err(Refusal::Immutable),
+            _ => Err(ChangeRefusal::Immutable),
         }
     }
 
     /// The filter of each subnet may be replaced by the id of the subnet of that name that is in use.
-    fn subnets(&self) -> Result<(), Refusal> {
+    fn subnets(&self) -> Result<(), ChangeRefusal> {
         let list = |of: &Value, pointer: &str| -> Vec<Value> {
             of.pointer(pointer)
                 .and_then(Value::as_array)
@@ -287,7 +288,7 @@ impl Rules<'_> {
                 .is_some_and(|network| !is_nothing(network))
         });
         if before.len() != after.len() || !networks_given {
-            return Err(Refusal::SubnetFilter);
+            return Err(ChangeRefusal::SubnetFilter);
         }
         let pinned = |(before, after): (&Value, &Value)| {
             if before == after {
@@ -307,17 +308,17 @@ impl Rules<'_> {
         if before.iter().zip(&after).all(pinned) {
             Ok(())
         } else {
-            Err(Refusal::SubnetFilter)
+            Err(ChangeRefusal::SubnetFilter)
         }
     }
 }
 
 /// The rules of the managed security groups may change, and their management may begin. Management may not end, because
 /// ports use the groups.
-fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), Refusal> {
+fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), ChangeRefusal> {
     const FIELD: &str = "spec.managedSecurityGroups";
     if path == FIELD && is_nothing(difference.new) {
-        return Err(Refusal::SecurityGroupsInUse);
+        return Err(ChangeRefusal::SecurityGroupsInUse);
     }
     if path == FIELD {
         return Ok(());
@@ -330,20 +331,20 @@ fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), Refusal
     if known {
         Ok(())
     } else {
-        Err(Refusal::Immutable)
+        Err(ChangeRefusal::Immutable)
     }
 }
 
 /// Only the name servers of a subnet may change.
-fn managed_subnets(path: &str) -> Result<(), Refusal> {
+fn managed_subnets(path: &str) -> Result<(), ChangeRefusal> {
     let field = path
         .strip_prefix("spec.managedSubnets[")
         .and_then(|rest| rest.split_once("]."))
         .map(|(_, field)| field);
     match field {
         Some(field) if is_at_or_in(field, "dnsNameservers") => Ok(()),
-        Some(_) => Err(Refusal::ManagedSubnet),
-        None => Err(Refusal::ManagedSubnetCount),
+        Some(_) => Err(ChangeRefusal::ManagedSubnet),
+        None => Err(ChangeRefusal::ManagedSubnetCount),
     }
 }
 

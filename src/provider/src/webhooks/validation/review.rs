@@ -54,7 +54,7 @@ struct GroupVersionKind {
 /// Answers an AdmissionReview that came to the path of `kind`.
 pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<ReviewResponse, ReviewError> {
     let (api_version, request): (String, Request<'_>) = review::read(ReviewType::Admission, body)?;
-    let status = judge(kind, &request, now).err();
+    let status = check(kind, &request, now).err();
     let allowed = status.is_none();
     let mut response = json!({"uid": request.uid, "allowed": allowed});
     if let (Some(status), Some(response)) = (status, response.as_object_mut()) {
@@ -72,7 +72,7 @@ pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<ReviewResponse,
 }
 
 /// Refuses with a Status.
-fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value> {
+fn check(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value> {
     if request.kind.group != GROUP || request.kind.kind != kind.name() {
         return Err(bad_request(&format!(
             "{} is validated here, not {} of group {:?}: the webhook configuration has the wrong path",
@@ -132,17 +132,17 @@ fn bad_request(message: &str) -> Value {
 /// The Status that the API server itself returns for invalid objects, which clients can display.
 fn invalid(kind: Kind, name: &str, errors: &[FieldError]) -> Value {
     /// The most errors that are listed. More would not help the reader.
-    const SHOWN: usize = 20;
-    let shown = errors.get(..SHOWN).unwrap_or(errors);
-    let mut texts: Vec<String> = shown.iter().map(ToString::to_string).collect();
-    if errors.len() > shown.len() {
-        texts.push(format!("and {} more", errors.len() - shown.len()));
+    const LISTED: usize = 20;
+    let listed = errors.get(..LISTED).unwrap_or(errors);
+    let mut texts: Vec<String> = listed.iter().map(ToString::to_string).collect();
+    if errors.len() > listed.len() {
+        texts.push(format!("and {} more", errors.len() - listed.len()));
     }
     let message = match texts.as_slice() {
         [one] => one.clone(),
         more => format!("[{}]", more.join(", ")),
     };
-    let causes: Vec<Value> = shown
+    let causes: Vec<Value> = listed
         .iter()
         .map(|error| {
             json!({"reason": error.problem.reason(), "field": error.field, "message": error.detail()})

@@ -1,7 +1,7 @@
 use super::*;
 use crate::storage_migration::plan::Definition;
 use crate::{
-    manager::plan::{KubernetesWrite, OpenStackWrite, Refusal},
+    manager::plan::{KubernetesWrite, OpenStackWrite, PlanRefusal},
     subject::Subject,
 };
 use capo_core::ObjectName;
@@ -190,7 +190,7 @@ type Change = Box<dyn FnOnce(&mut ObjectPlan)>;
 
 #[test]
 fn what_the_plan_shows_is_found() {
-    let refusal = |reason: &str| Refusal {
+    let refusal = |reason: &str| PlanRefusal {
         condition: "Ready".to_owned(),
         reason: reason.to_owned(),
         message: "spec.x".to_owned(),

@@ -17,10 +17,10 @@ pub(crate) fn server_name(cluster: &str) -> String {
 }
 
 /// The addresses of the bastion; the list is empty while no bastion is desired. `None` means that the bastion runs and
-/// its addresses were not read yet. `shown` is the bastion as it was last read, or as the status shows it.
+/// its addresses were not read yet. `status` is the bastion as it was last read, or as the status shows it.
 pub(crate) fn addresses(
     spec: &OpenStackClusterSpec,
-    shown: Option<&BastionStatus>,
+    status: Option<&BastionStatus>,
     server: Option<&OpenStackServer>,
 ) -> Option<Vec<IpAddr>> {
     let Some(bastion) = spec.bastion.as_ref().filter(|_| is_enabled(spec)) else {
@@ -29,14 +29,14 @@ pub(crate) fn addresses(
     let runs = server
         .and_then(|server| server.status.as_ref())
         .is_some_and(|status| status.ready);
-    if runs && shown.is_none_or(|shown| shown.ip.is_none()) {
+    if runs && status.is_none_or(|status| status.ip.is_none()) {
         return None;
     }
     // The floating IP is included even without a running server, because it stays while the server is replaced.
-    let shown = shown
+    let status = status
         .into_iter()
-        .flat_map(|shown| [&shown.ip, &shown.floating_ip]);
-    let mut addresses: Vec<IpAddr> = shown
+        .flat_map(|status| [&status.ip, &status.floating_ip]);
+    let mut addresses: Vec<IpAddr> = status
         .chain([&bastion.floating_ip])
         .flatten()
         .filter_map(|text| text.parse().ok())

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::controllers::cluster::{
-    floating_ip::{self as floating_ips, Place, Purpose, plan::fits},
+    floating_ip::{self as floating_ips, FloatingIpTarget, Purpose, plan::fits},
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::BASTION_READY;
@@ -35,19 +35,21 @@ pub(crate) async fn ensure(
     context: &StepContext<'_>,
     desired: DesiredFloatingIp<'_>,
 ) -> StepResult<FloatingIp> {
-    let shown = |error: StepError| error.shown_by(BASTION_READY);
+    let on_bastion = |error: StepError| error.shown_by(BASTION_READY);
     let port = desired.port;
-    let present = floating_ips::on_port(context, port).await.map_err(shown)?;
+    let present = floating_ips::on_port(context, port)
+        .await
+        .map_err(on_bastion)?;
     let found = match present {
         Some(fip) if fits(&fip, desired.given) => Some(fip),
         present => {
             if let Some(other) = present {
                 take_off(context, &other).await?;
             }
-            find(context, desired).await.map_err(shown)?
+            find(context, desired).await.map_err(on_bastion)?
         }
     };
-    let place = Place {
+    let place = FloatingIpTarget {
         external: desired.external,
         address: desired.given,
         port: Some(port),
@@ -64,10 +66,10 @@ pub(crate) async fn ensure(
 /// spec names.
 async fn delete_former(context: &StepContext<'_>, former: Option<IpAddr>) -> StepResult<()> {
     let Some(former) = former else { return Ok(()) };
-    let shown = |error: StepError| error.shown_by(BASTION_READY);
+    let on_bastion = |error: StepError| error.shown_by(BASTION_READY);
     let found = floating_ips::by_address(context, former, false)
         .await
-        .map_err(shown)?;
+        .map_err(on_bastion)?;
     match found {
         Some(fip)
             if fip.port_id.is_none() && fip.description == context.desired.names.description() =>
@@ -111,14 +113,14 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
     if fip.description == context.desired.names.description() {
         return delete(context, fip).await;
     }
-    let shown = fip.address_or_id();
+    let address = fip.address_or_id();
     let answer = context
         .cloud
         .associate_floating_ip(&fip.id, None, Priority::Settling)
         .await;
-    let about = (CloudObject::FloatingIp, &*shown, fip.id.as_str());
+    let about = (CloudObject::FloatingIp, &*address, fip.id.as_str());
     let change = "removed from the bastion's port";
-    let doing = format!("Removing floating IP {shown} from the bastion's port");
+    let doing = format!("Removing floating IP {address} from the bastion's port");
     context
         .answered(Verb::Disassociate, about, change, answer)
         .map(drop)
@@ -154,15 +156,15 @@ pub(crate) async fn give_back(
 }
 
 async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
-    let shown = fip.address_or_id();
+    let address = fip.address_or_id();
     let answer = context
         .cloud
         .delete_floating_ip(&fip.id, Priority::Settling)
         .await;
     context
-        .deleted(CloudObject::FloatingIp, &shown, fip.id.as_str(), answer)
+        .deleted(CloudObject::FloatingIp, &address, fip.id.as_str(), answer)
         .map_err(|error| {
-            let doing = format!("Releasing the bastion's floating IP {shown}");
+            let doing = format!("Releasing the bastion's floating IP {address}");
             failed(&doing, &error)
         })
 }

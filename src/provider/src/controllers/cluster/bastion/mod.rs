@@ -76,10 +76,10 @@ impl Bastion {
     async fn observe(pass: &Pass<'_>) -> StepResult<Self> {
         let spec = &pass.object.spec;
         let name = server_name(&pass.related.cluster_name);
-        let shown = last_status(pass);
+        let status = last_status(pass);
         let networking = &pass.cached.networking;
         let group = networking.groups.found().and_then(|g| g.bastion.clone());
-        let is_recorded = shown.is_some() || group.is_some();
+        let is_recorded = status.is_some() || group.is_some();
         let is_enabled = is_enabled(spec);
         let key = ObjectRef::new(&name).within(&pass.name.namespace);
         let is_deleting = pass.object.metadata.deletion_timestamp.is_some();
@@ -102,7 +102,7 @@ impl Bastion {
             found,
             is_recorded,
             given: spec.bastion.as_ref().and_then(|b| address(&b.floating_ip)),
-            kept: shown.and_then(|shown| address(&shown.floating_ip)),
+            kept: status.and_then(|status| address(&status.floating_ip)),
         })
     }
 
@@ -232,7 +232,7 @@ impl Bastion {
         let status = server.status.clone().unwrap_or_default();
         let before = last_status(pass).cloned().unwrap_or_default();
         let is_same = before.id.is_some() && before.id == status.instance_id;
-        let mut shown = BastionStatus {
+        let mut shown_status = BastionStatus {
             id: status.instance_id.clone(),
             name: Some(self.name.clone()),
             ssh_key_name: Some(server.spec.ssh_key_name.clone()).filter(|name| !name.is_empty()),
@@ -245,10 +245,10 @@ impl Bastion {
             }
         };
         let step = match (&status.instance_id, status.ready) {
-            (Some(instance), true) => self.reach(pass, context, instance, &mut shown).await,
+            (Some(instance), true) => self.reach(pass, context, instance, &mut shown_status).await,
             _ => Err(self.not_ready(&why_not_ready(server))),
         };
-        pass.report.bastion = Lookup::Found(shown);
+        pass.report.bastion = Lookup::Found(shown_status);
         step
     }
 }

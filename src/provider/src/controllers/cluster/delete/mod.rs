@@ -21,7 +21,7 @@ use super::{
     bastion,
     desired::DesiredCluster,
     observe,
-    pass::{Pass, Published, forget},
+    pass::{Pass, PublishedFacts, forget},
     project,
     step_context::StepContext,
     validate,
@@ -34,9 +34,9 @@ use crate::{
 };
 use capo_core::{ConditionState, Reason};
 
-/// The first pause before the next look at an object that is being deleted.
+/// The first pause before the cluster is reconciled again while an object is being deleted.
 const SOON: Duration = Duration::from_secs(2);
-/// The time until the next look whether the Machines are gone, in case no watch shows it before.
+/// The time until the Machines are read again while some are left, in case no watch shows before that they are gone.
 const MACHINES_PAUSE: Duration = Duration::from_secs(5);
 
 impl Pass<'_> {
@@ -61,7 +61,7 @@ impl Pass<'_> {
         }
         match plan {
             DeletionPlan::WaitForMachines(message) => {
-                let published = Published {
+                let published = PublishedFacts {
                     cloud: cloud.ok(),
                     facts,
                 };

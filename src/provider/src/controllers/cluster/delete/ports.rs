@@ -118,7 +118,7 @@ async fn load_balancers_in(
             .filter(|found| found.provisioning_status != ProvisioningStatus::Deleted)
             .map(|found| found.id)
             .collect()),
-        Err(error) if cannot_tell(&error) => Ok(BTreeSet::new()),
+        Err(error) if is_unknown(&error) => Ok(BTreeSet::new()),
         Err(error) => {
             let doing = format!("Listing the load balancers in network {}", network.name);
             Err(failed(&doing, &error))
@@ -126,7 +126,7 @@ async fn load_balancers_in(
     }
 }
 
-fn cannot_tell(error: &Error) -> bool {
+fn is_unknown(error: &Error) -> bool {
     matches!(
         error.class(),
         FailureClass::Denied | FailureClass::NoService
@@ -134,7 +134,7 @@ fn cannot_tell(error: &Error) -> bool {
 }
 
 /// Whether Octavia has no load balancer with this id. If the cloud refuses the request or has no load balancing, the
-/// answer is `false`, so that the port stays.
+/// answer is `false`, so the port stays.
 async fn is_gone(context: &StepContext<'_>, load_balancer: &LoadBalancerId) -> StepResult<bool> {
     let read = context
         .cloud
@@ -143,7 +143,7 @@ async fn is_gone(context: &StepContext<'_>, load_balancer: &LoadBalancerId) -> S
     match read {
         Ok(found) => Ok(found.provisioning_status == ProvisioningStatus::Deleted),
         Err(error) if error.is_not_found() => Ok(true),
-        Err(error) if cannot_tell(&error) => Ok(false),
+        Err(error) if is_unknown(&error) => Ok(false),
         Err(error) => {
             let doing = format!("Looking for load balancer {load_balancer}");
             Err(failed(&doing, &error))

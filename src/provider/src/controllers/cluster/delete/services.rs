@@ -105,9 +105,9 @@ async fn delete_floating_ip(
         .cloud
         .delete_floating_ip(&fip.id, Priority::Settling)
         .await;
-    let shown = fip.address_or_id();
+    let address = fip.address_or_id();
     context
-        .deleted(CloudObject::FloatingIp, &shown, fip.id.as_str(), answer)
+        .deleted(CloudObject::FloatingIp, &address, fip.id.as_str(), answer)
         .map_err(|error| {
             let doing = "Deleting the floating IP of a Service";
             floating_ip::failed(doing, &error).shown_by(NETWORK_READY)

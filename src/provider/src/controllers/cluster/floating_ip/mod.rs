@@ -59,7 +59,7 @@ impl Purpose {
 
 /// Where a floating IP should be.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct FloatingIpTarget<'a> {
     /// The external network.
     pub external: &'a NetworkId,
     /// The address that a new floating IP should have; `None` leaves the choice to Neutron.
@@ -88,7 +88,7 @@ pub(crate) async fn ensure(
         None => None,
     };
     let given = context.desired.floating_ip;
-    let place = Place {
+    let place = FloatingIpTarget {
         external,
         address: desired_address(context),
         port,
@@ -116,7 +116,7 @@ pub(crate) async fn ensure(
 pub(crate) async fn put_in_place(
     context: &StepContext<'_>,
     found: Option<FloatingIp>,
-    place: Place<'_>,
+    place: FloatingIpTarget<'_>,
     given: Option<IpAddr>,
     purpose: Purpose,
 ) -> StepResult<FloatingIp> {
@@ -173,7 +173,7 @@ async fn warn_if_elsewhere(
 /// owner of the name to change the DNS record.
 async fn by_name(
     context: &StepContext<'_>,
-    place: Place<'_>,
+    place: FloatingIpTarget<'_>,
     host: &str,
     name: &mut EndpointName,
 ) -> StepResult<Option<FloatingIp>> {
@@ -185,7 +185,7 @@ async fn by_name(
     }
     // Floating IPs are IPv4 only.
     if let Some(address) = named.iter().find(|address| address.is_ipv4()) {
-        let place = Place {
+        let place = FloatingIpTarget {
             address: Some(*address),
             ..place
         };
@@ -196,13 +196,13 @@ async fn by_name(
         }
     }
     let found = left_over(context, place.external).await?;
-    let shown = match &found {
+    let used = match &found {
         Some(fip) => format!("floating IP {}", fip.address_or_id()),
         None => "a new floating IP".to_owned(),
     };
     let note = format!(
         "OpenStackCluster {}: spec.controlPlaneEndpoint.host {host} does not resolve to a floating IP of this project, so \
-         {shown} is put on the load balancer; change the DNS record to its address",
+         {used} is put on the load balancer; change the DNS record to its address",
         context.desired.object
     );
     let events = context.events;
@@ -323,13 +323,13 @@ pub(crate) async fn associate(
     port: &PortId,
     purpose: Purpose,
 ) -> StepResult<FloatingIp> {
-    let shown = fip.address_or_id();
-    let doing = format!("Putting floating IP {shown} on the {}", purpose.target());
+    let address = fip.address_or_id();
+    let doing = format!("Putting floating IP {address} on the {}", purpose.target());
     let answer = context
         .cloud
         .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
         .await;
-    let about = (CloudObject::FloatingIp, &*shown, fip.id.as_str());
+    let about = (CloudObject::FloatingIp, &*address, fip.id.as_str());
     context
         .answered(
             Verb::Associate,
@@ -343,7 +343,7 @@ pub(crate) async fn associate(
 /// Creates a floating IP on its port with one request.
 async fn create(
     context: &StepContext<'_>,
-    place: Place<'_>,
+    place: FloatingIpTarget<'_>,
     purpose: Purpose,
 ) -> StepResult<FloatingIp> {
     let new = NewFloatingIp {

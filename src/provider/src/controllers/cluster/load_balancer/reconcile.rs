@@ -20,7 +20,7 @@ use capo_openstack::load_balancer::LoadBalancer;
 /// The annotation that allows deleting a load balancer in ERROR and creating a new one; its value is the load
 /// balancer's id.
 pub(crate) const REBUILD_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/rebuild-load-balancer";
-/// The time until the next look at a load balancer that is being deleted.
+/// The time until the cluster is reconciled again while a load balancer is being deleted.
 const SOON: Duration = Duration::from_secs(2);
 
 const CONDITION: &str = kind::API_SERVER_LOAD_BALANCER_READY;
@@ -32,14 +32,14 @@ pub(crate) async fn look_up(
     context: &StepContext<'_>,
 ) -> StepResult<Option<Vec<LoadBalancer>>> {
     let complete = |lb: &KnownLoadBalancer| lb.vip.is_some() && lb.vip_port.is_some();
-    let seen = pass.cached.load_balancer.found();
-    if seen.is_some_and(complete)
+    let cached = pass.cached.load_balancer.found();
+    if cached.is_some_and(complete)
         && pass.cached.is_verified(context.cloud)
         && !needs_another_lookup(pass)
     {
         return Ok(None);
     }
-    let known = seen
+    let known = cached
         .map(|lb| lb.id.clone())
         .or(context.known.load_balancer.clone());
     load_balancer::find(context, known.as_ref()).await.map(Some)

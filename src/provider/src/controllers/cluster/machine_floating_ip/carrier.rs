@@ -65,7 +65,7 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
         .get(&ObjectRef::new(&name.name).within(within));
     let owner = pass.related.machine_on(&name.name);
     let uid = server.as_ref().and_then(|it| it.metadata.uid.as_deref());
-    let seen = pass.context.servers.observations.get(name, uid);
+    let observation = pass.context.servers.observations.get(name, uid);
     let status = server.as_ref().and_then(|server| server.status.as_ref());
     let annotation = object.annotations().get(gate_override::KEY);
     let deletion =
@@ -73,28 +73,28 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
     let carrier = Carrier {
         machine: name.clone(),
         server: status.and_then(|status| Some(status.instance_id.clone()?.into())),
-        addresses: seen
+        addresses: observation
             .iter()
-            .flat_map(|seen| &seen.addresses)
+            .flat_map(|observation| &observation.addresses)
             .filter(|address| !address.floating)
             .map(|address| address.address)
             .collect(),
         created: object.creation_timestamp().map(|time| time.0),
         deletion: of_carrier(deletion),
-        is_active: match &seen {
-            Some(seen) => seen.server.state == ServerState::Active,
+        is_active: match &observation {
+            Some(observation) => observation.server.state == ServerState::Active,
             None => status.is_some_and(|status| status.ready),
         },
-        is_down: seen
+        is_down: observation
             .as_ref()
-            .is_some_and(|seen| seen.server.is_down_for_good()),
+            .is_some_and(|observation| observation.server.is_down_for_good()),
         api_server: owner.map_or(ApiServer::Unknown, api_server),
         operator: gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now()),
     };
     Some(ObservedCarrier {
         carrier,
         awaits_release: awaits_release(deletion) && !is_paused_or_moved(object.meta()),
-        server: seen.map(|seen| seen.server),
+        server: observation.map(|observation| observation.server),
     })
 }
 

@@ -93,7 +93,7 @@ pub(super) fn set_gates(pass: &mut Pass<'_>, gates: Lookup<Arc<Findings>>) {
         |gates: &Lookup<Arc<Findings>>| gates.found().map(|gates| gates.machines.clone());
     let before = &pass.cached.carriers.gates;
     if before.is_absent() != gates.is_absent() || machines(before) != machines(&gates) {
-        pass.wake_machines = true;
+        pass.enqueue_machines = true;
     }
     pass.cached.carriers.gates = gates;
 }

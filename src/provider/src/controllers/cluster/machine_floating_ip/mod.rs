@@ -38,9 +38,10 @@ use capo_openstack::network::{FloatingIp, PortFilter};
 const READ_AGE: Duration = Duration::from_mins(5);
 /// How long it is used while a control-plane machine is being deleted, whose gate depends on it.
 const READ_AGE_OF_RELEASE: Duration = Duration::from_secs(15);
-/// The time until the next look whether a machine can take the floating IP. That look makes no request.
+/// The time until the cluster is reconciled again while no machine can take the floating IP. That pass sends no request
+/// for it.
 const SOON: Duration = Duration::from_secs(2);
-/// The time until the next look if a watch also reports the change.
+/// The time until the cluster is reconciled again if a watch also reports the change.
 const WATCHED: Duration = Duration::from_mins(1);
 
 /// Puts the floating IP `fip` on a control-plane machine, or moves it, and decides on the gates of the machines.
@@ -54,12 +55,12 @@ pub(crate) async fn reconcile(
         all,
         awaiting_release,
     } = carriers(pass, &facts.machines);
-    let shown = fip.address_or_id();
+    let address = fip.address_or_id();
     let Some(holder) = holder(pass, context, &fip, &all).await? else {
         return Err(StepError::wait(
             API_ENDPOINT_READY,
             Reason::ServerNotReady,
-            format!("It is unknown which control-plane machine floating IP {shown} is on"),
+            format!("It is unknown which control-plane machine floating IP {address} is on"),
             SOON,
         ));
     };
@@ -74,8 +75,8 @@ pub(crate) async fn reconcile(
             associate_with(pass, context, &fip, &on, &server).await?;
             (Holder::Machine(on), Ok(()))
         }
-        MovePlan::NoReceiver { on } => (holder, Err(no_receiver(&shown, &on))),
-        MovePlan::Await => (holder, Err(no_machine(&shown, &all))),
+        MovePlan::NoReceiver { on } => (holder, Err(no_receiver(&address, &on))),
+        MovePlan::Await => (holder, Err(no_machine(&address, &all))),
     };
     let ingress = match &step {
         Ok(()) => ConditionState::met(Reason::Ready),
@@ -83,7 +84,7 @@ pub(crate) async fn reconcile(
     };
     let mut inputs = ReleaseInputs {
         cluster: facts,
-        address: &shown,
+        address: &address,
         holder: &holder,
         asked: &awaiting_release,
         ingress: &ingress,
@@ -304,12 +305,12 @@ async fn is_still_there(
     Ok(is_there)
 }
 
-fn no_receiver(shown: &str, on: &ObjectName) -> StepError {
+fn no_receiver(address: &str, on: &ObjectName) -> StepError {
     StepError::wait(
         API_ENDPOINT_READY,
         Reason::FloatingIPError,
         format!(
-            "Floating IP {shown} is on machine {}, which is being deleted or down, and no other control-plane machine \
+            "Floating IP {address} is on machine {}, which is being deleted or down, and no other control-plane machine \
              serves the API server yet",
             on.name
         ),
@@ -317,9 +318,9 @@ fn no_receiver(shown: &str, on: &ObjectName) -> StepError {
     )
 }
 
-fn no_machine(shown: &str, carriers: &[Carrier]) -> StepError {
+fn no_machine(address: &str, carriers: &[Carrier]) -> StepError {
     let message = format!(
-        "Floating IP {shown} is on no control-plane machine yet; it is put on the first one whose server is ACTIVE"
+        "Floating IP {address} is on no control-plane machine yet; it is put on the first one whose server is ACTIVE"
     );
     let pause = if carriers.is_empty() { WATCHED } else { SOON };
     StepError::wait(API_ENDPOINT_READY, Reason::ServerNotReady, message, pause)

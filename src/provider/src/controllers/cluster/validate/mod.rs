@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use self::{
-    problems::{A_PORT, A_RANGE, AN_ADDRESS, Part, Problem, Problems},
+    problems::{A_PORT, A_RANGE, AN_ADDRESS, Problem, Problems, SpecPart},
     references::{network_reference, router_reference, subnet, subnets},
 };
 use super::{
@@ -46,10 +46,14 @@ pub(crate) fn read(
         external: external(spec),
         network: network(spec, &mut problems),
         router: router(spec, &mut problems),
-        primary_subnet: spec
-            .primary_subnet
-            .as_ref()
-            .map(|param| subnet(param, "spec.primarySubnet", Part::Network, &mut problems)),
+        primary_subnet: spec.primary_subnet.as_ref().map(|param| {
+            subnet(
+                param,
+                "spec.primarySubnet",
+                SpecPart::Network,
+                &mut problems,
+            )
+        }),
         security: spec
             .managed_security_groups
             .as_ref()
@@ -59,7 +63,12 @@ pub(crate) fn read(
             .load_balancer
             .then(|| load_balancer(&api_server, &mut problems)),
         floating_ip: api_server.floating_ip.as_deref().and_then(|ip| {
-            problems.parsed(Part::Endpoint, "spec.apiServer.floatingIP", ip, AN_ADDRESS)
+            problems.parsed(
+                SpecPart::Endpoint,
+                "spec.apiServer.floatingIP",
+                ip,
+                AN_ADDRESS,
+            )
         }),
         endpoint,
         control_plane_zones: spec.control_plane_availability_zones.clone(),
@@ -82,7 +91,7 @@ fn endpoint(
         Some(number) => {
             let port = u16::try_from(number).ok();
             if port.is_none() {
-                problems.invalid(Part::Endpoint, field, number, A_PORT);
+                problems.invalid(SpecPart::Endpoint, field, number, A_PORT);
             }
             port
         }
@@ -116,7 +125,7 @@ fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredN
     let Some(subnet_spec) = spec.managed_subnets.first() else {
         return DesiredNetwork::Existing {
             network: spec.network.as_ref().map(network_reference),
-            subnets: subnets(&spec.subnets, "spec.subnets", Part::Network, problems),
+            subnets: subnets(&spec.subnets, "spec.subnets", SpecPart::Network, problems),
         };
     };
     let managed = spec.managed_network.clone().unwrap_or_default();
@@ -125,7 +134,7 @@ fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredN
     for (at, desired) in subnet_spec.allocation_pools.iter().enumerate() {
         for (end, text) in [("start", &desired.start), ("end", &desired.end)] {
             let field = format!("spec.managedSubnets[0].allocationPools[{at}].{end}");
-            problems.parsed::<IpAddr>(Part::Network, &field, text, AN_ADDRESS);
+            problems.parsed::<IpAddr>(SpecPart::Network, &field, text, AN_ADDRESS);
         }
         pools.push(pool(desired.start.clone(), desired.end.clone()));
     }
@@ -143,11 +152,11 @@ fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredN
 
 fn managed_subnet(spec: &SubnetSpec, problems: &mut Problems<'_>) -> (IpNet, Vec<IpAddr>) {
     let field = "spec.managedSubnets[0].cidr";
-    let range = problems.parsed::<IpNet>(Part::Network, field, &spec.cidr, A_RANGE);
+    let range = problems.parsed::<IpNet>(SpecPart::Network, field, &spec.cidr, A_RANGE);
     let mut name_servers = Vec::new();
     for (at, text) in spec.dns_nameservers.iter().enumerate() {
         let field = format!("spec.managedSubnets[0].dnsNameservers[{at}]");
-        name_servers.extend(problems.parsed::<IpAddr>(Part::Network, &field, text, AN_ADDRESS));
+        name_servers.extend(problems.parsed::<IpAddr>(SpecPart::Network, &field, text, AN_ADDRESS));
     }
     // If the range can't be parsed, that is recorded as a problem, and the default value takes its place.
     (range.unwrap_or_default().trunc(), name_servers)
@@ -163,12 +172,17 @@ fn router(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredRo
             .as_deref()
             .filter(|ip| !ip.is_empty())
             .and_then(|ip| {
-                problems.parsed(Part::Router, &format!("{field}.fixedIP"), ip, AN_ADDRESS)
+                problems.parsed(
+                    SpecPart::Router,
+                    &format!("{field}.fixedIP"),
+                    ip,
+                    AN_ADDRESS,
+                )
             });
         let lookup = subnet(
             &desired.subnet,
             &format!("{field}.subnet"),
-            Part::Router,
+            SpecPart::Router,
             problems,
         );
         ips.push((lookup, address));
@@ -204,7 +218,8 @@ fn security(
     worker_rules.extend(all);
     DesiredSecurityGroups {
         // The endpoint's port counts too, because a rule allows clients to connect to it on the API servers.
-        complete: !problems.affect(Part::SecurityGroupRules) && !problems.affect(Part::Endpoint),
+        complete: !problems.affect(SpecPart::SecurityGroupRules)
+            && !problems.affect(SpecPart::Endpoint),
         allow_all_in_cluster: groups.allow_all_in_cluster_traffic.unwrap_or_default(),
         control_plane_rules,
         worker_rules,
@@ -220,7 +235,7 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
         match u16::try_from(*port) {
             Ok(port) if port > 0 => additional_ports.push(port),
             _ => problems.invalid(
-                Part::AdditionalPorts,
+                SpecPart::AdditionalPorts,
                 &format!("{FIELD}.additionalPorts[{at}]"),
                 port,
                 A_PORT,
@@ -231,7 +246,8 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
     for (at, text) in desired.allowed_cidrs.iter().enumerate() {
         let address = text.parse::<IpAddr>().ok().map(IpNet::from);
         let field = format!("{FIELD}.allowedCIDRs[{at}]");
-        let range = address.or_else(|| problems.parsed(Part::AllowedCidrs, &field, text, A_RANGE));
+        let range =
+            address.or_else(|| problems.parsed(SpecPart::AllowedCidrs, &field, text, A_RANGE));
         allowed_cidrs.extend(range.map(|range| range.trunc()));
     }
     let present = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -249,7 +265,7 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
         subnets: subnets(
             &desired.subnets,
             &format!("{FIELD}.subnets"),
-            Part::LoadBalancerNetwork,
+            SpecPart::LoadBalancerNetwork,
             problems,
         ),
         additional_ports,

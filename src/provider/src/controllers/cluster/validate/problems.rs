@@ -10,7 +10,7 @@ use crate::kubernetes::conditions::kind::{
 
 /// The part of the cluster that a value belongs to. A value that can't be used stops only the changes of this part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum SpecPart {
     /// The network and its subnets.
     Network,
     /// The router.
@@ -27,7 +27,7 @@ pub(crate) enum Part {
     Endpoint,
 }
 
-impl Part {
+impl SpecPart {
     /// The condition that shows the problem.
     pub(crate) fn condition(self) -> &'static str {
         match self {
@@ -52,13 +52,13 @@ impl Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// The part that the value belongs to.
-    pub part: Part,
+    pub part: SpecPart,
     /// The message: object, field, value found, values allowed.
     pub message: String,
 }
 
 /// Whether a part has a problem.
-pub(crate) fn has_problem(problems: &[Problem], part: Part) -> bool {
+pub(crate) fn has_problem(problems: &[Problem], part: SpecPart) -> bool {
     problems.iter().any(|problem| problem.part == part)
 }
 
@@ -84,12 +84,18 @@ impl<'a> Problems<'a> {
     }
 
     /// Whether a part has a problem.
-    pub(crate) fn affect(&self, part: Part) -> bool {
+    pub(crate) fn affect(&self, part: SpecPart) -> bool {
         self.found.iter().any(|problem| problem.part == part)
     }
 
     /// Records that `field` has the value `found`, which can't be used; `right` describes the values allowed.
-    pub(crate) fn invalid(&mut self, part: Part, field: &str, found: impl Display, right: &str) {
+    pub(crate) fn invalid(
+        &mut self,
+        part: SpecPart,
+        field: &str,
+        found: impl Display,
+        right: &str,
+    ) {
         self.found.push(Problem {
             part,
             message: format!(
@@ -102,7 +108,7 @@ impl<'a> Problems<'a> {
     /// Parses `text`. If that fails, records a problem and returns `None`.
     pub(crate) fn parsed<T: FromStr>(
         &mut self,
-        part: Part,
+        part: SpecPart,
         field: &str,
         text: &str,
         right: &str,

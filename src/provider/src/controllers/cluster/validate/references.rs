@@ -1,6 +1,6 @@
 //! Parses the references of the spec to existing networks, subnets and routers.
 
-use super::problems::{A_RANGE, AN_ADDRESS, Part, Problems};
+use super::problems::{A_RANGE, AN_ADDRESS, Problems, SpecPart};
 use crate::controllers::cluster::desired::{
     NetworkReference, Reference, RouterReference, SubnetReference,
 };
@@ -29,7 +29,7 @@ pub(crate) fn router_reference(param: &RouterParam) -> RouterReference {
 pub(crate) fn subnets(
     params: &[SubnetParam],
     field: &str,
-    part: Part,
+    part: SpecPart,
     problems: &mut Problems<'_>,
 ) -> Vec<SubnetReference> {
     params
@@ -43,7 +43,7 @@ pub(crate) fn subnets(
 pub(crate) fn subnet(
     param: &SubnetParam,
     field: &str,
-    part: Part,
+    part: SpecPart,
     problems: &mut Problems<'_>,
 ) -> SubnetReference {
     if let Some(id) = &param.id {

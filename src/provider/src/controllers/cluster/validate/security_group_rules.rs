@@ -1,6 +1,6 @@
 //! Parses the user's security group rules.
 
-use super::problems::{Part, Problems};
+use super::problems::{Problems, SpecPart};
 use crate::controllers::cluster::{
     desired::DesiredUserRule,
     security_groups::{
@@ -33,7 +33,7 @@ fn read(
     bastion: bool,
     problems: &mut Problems<'_>,
 ) -> Option<DesiredUserRule> {
-    const PART: Part = Part::SecurityGroupRules;
+    const PART: SpecPart = SpecPart::SecurityGroupRules;
     let direction = match &spec.direction {
         RuleDirection::Ingress => Direction::Ingress,
         RuleDirection::Egress => Direction::Egress,

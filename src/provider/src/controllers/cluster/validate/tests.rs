@@ -138,8 +138,11 @@ fn an_odd_value_affects_its_own_part_alone() {
             {"name": "both", "direction": "ingress", "remoteGroupID": "g", "remoteIPPrefix": "10.0.0.0/8"}]},
         "identityRef": {"name": "s", "cloudName": "c"},
     }));
-    let parts: Vec<Part> = problems.iter().map(|problem| problem.part).collect();
-    assert_eq!(parts, [Part::SecurityGroupRules, Part::AllowedCidrs]);
+    let parts: Vec<SpecPart> = problems.iter().map(|problem| problem.part).collect();
+    assert_eq!(
+        parts,
+        [SpecPart::SecurityGroupRules, SpecPart::AllowedCidrs]
+    );
     let security = desired.security.unwrap();
     assert_eq!(
         security.worker_rules.len(),
