@@ -33,7 +33,7 @@ pub struct RolledUp {
 
 /// A problem of an object.
 #[derive(Debug, Clone)]
-struct Problem {
+struct ObjectProblem {
     /// The reason of the condition that shows it.
     reason: String,
     /// The message of that condition.
@@ -46,7 +46,7 @@ struct ObjectState {
     object: String,
     is_cluster: bool,
     /// A problem that has lasted for longer than [`PATIENCE`].
-    problem: Option<Problem>,
+    problem: Option<ObjectProblem>,
     /// Whether the object is being changed.
     changing: bool,
     /// Whether a gate holds the object.
@@ -116,7 +116,7 @@ fn state<K: Resource<DynamicType = ()>>(
                 && is_problem(&condition.reason)
                 && now.as_second() - condition.last_transition_time.0.as_second() >= patience
         })
-        .map(|condition| Problem {
+        .map(|condition| ObjectProblem {
             reason: condition.reason.clone(),
             message: condition.message.clone(),
         })
@@ -213,7 +213,7 @@ fn progressing(all: &[ObjectState]) -> RolledUp {
 }
 
 fn degraded(all: &[ObjectState]) -> RolledUp {
-    let problems: Vec<(&str, &Problem)> = all
+    let problems: Vec<(&str, &ObjectProblem)> = all
         .iter()
         .filter_map(|state| Some((state.object.as_str(), state.problem.as_ref()?)))
         .collect();
