@@ -18,8 +18,8 @@ mod simple_controllers;
 
 pub(crate) use crate::reconcile::health;
 pub use crate::reconcile::{
-    ClusterIdentityDefault, Outcome, PassObserver, QueueDepth, QueueMetrics, Settings, Stores,
-    UncachedMachines, WatchBreak, capi, deletion_hooks, identity,
+    ClusterIdentityDefault, Outcome, PassObserver, PassResult, QueueDepth, QueueMetrics, Settings,
+    Stores, UncachedMachines, WatchBreak, capi, deletion_hooks, identity,
 };
 pub use context::Context;
 pub use run::{Parts, run};

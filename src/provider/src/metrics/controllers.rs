@@ -10,7 +10,7 @@ use super::{
     Metrics, catalogue,
     families::{Result, count, counters, gauges, histograms, whole_gauges},
 };
-use crate::reconcile::{PassObserver, QueueMetrics, WatchBreak};
+use crate::reconcile::{PassObserver, PassResult, QueueMetrics, WatchBreak};
 use capo_core::Reason;
 
 pub(super) struct Families {
@@ -97,8 +97,8 @@ impl Families {
 impl PassObserver for Metrics {
     fn controller(&self, name: &'static str, workers: u16, queue: Arc<QueueMetrics>) {
         let families = &self.0.controllers;
-        for result in ["success", "error", "requeue", "requeue_after"] {
-            families.passes.with_label_values(&[name, result]);
+        for result in PassResult::ALL {
+            families.passes.with_label_values(&[name, result.as_str()]);
         }
         families.errors.with_label_values(&[name]);
         families.panics.with_label_values(&[name]);
@@ -120,23 +120,18 @@ impl PassObserver for Metrics {
             .observe(waited.as_secs_f64());
     }
 
-    fn pass(&self, controller: &'static str, outcome: &'static str, duration: Duration) {
+    fn pass(&self, controller: &'static str, result: PassResult, duration: Duration) {
         let families = &self.0.controllers;
-        let result = match outcome {
-            "done" => "success",
-            "failed" => {
-                families.errors.with_label_values(&[controller]).inc();
-                families
-                    .retries
-                    .with_label_values(&[controller, controller])
-                    .inc();
-                "error"
-            }
-            _ => "requeue_after",
-        };
+        if result == PassResult::Error {
+            families.errors.with_label_values(&[controller]).inc();
+            families
+                .retries
+                .with_label_values(&[controller, controller])
+                .inc();
+        }
         families
             .passes
-            .with_label_values(&[controller, result])
+            .with_label_values(&[controller, result.as_str()])
             .inc();
         let seconds = duration.as_secs_f64();
         families

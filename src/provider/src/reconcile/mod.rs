@@ -43,7 +43,7 @@ pub use context::{ClusterIdentityDefault, Settings, SharedContext, Stores};
 pub use object_cache::ObjectCache;
 pub(crate) use object_cache::ReadAt;
 pub use observer::{PassObserver, WatchBreak};
-pub use outcome::Outcome;
+pub use outcome::{Outcome, PassResult};
 pub use queue_metrics::{QueueDepth, QueueMetrics};
 pub(crate) use step_error::reason_of;
 pub use step_error::{StepError, StepResult, kubernetes_text};

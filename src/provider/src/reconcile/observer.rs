@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kube::runtime::watcher;
 
-use super::{Outcome, QueueMetrics};
+use super::{Outcome, PassResult, QueueMetrics};
 use crate::subject::Subject;
 use capo_core::{Reason, label_enum};
 
@@ -21,9 +21,9 @@ pub trait PassObserver: Send + Sync {
         let _ = (controller, waited);
     }
 
-    /// A pass of `controller` ended as `outcome` ([`super::Outcome::label`]) after `duration`.
-    fn pass(&self, controller: &'static str, outcome: &'static str, duration: Duration) {
-        let _ = (controller, outcome, duration);
+    /// A pass of `controller` ended with `result` after `duration`.
+    fn pass(&self, controller: &'static str, result: PassResult, duration: Duration) {
+        let _ = (controller, result, duration);
     }
 
     /// A pass over `object` ended as `outcome`.

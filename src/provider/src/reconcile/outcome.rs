@@ -5,8 +5,7 @@ use std::time::Duration;
 use kube::Resource;
 
 use crate::kubernetes::events::Events;
-use capo_core::FailureClass;
-use capo_core::Reason;
+use capo_core::{FailureClass, Reason, label_enum};
 
 /// How a pass over one object ended, which decides when the next one starts by itself. A change of the object, of a
 /// related object or of its load balancer starts it earlier.
@@ -87,13 +86,27 @@ impl Outcome {
         }
     }
 
-    /// The label of metrics and logs.
-    pub fn label(&self) -> &'static str {
+    /// The result of the pass, as metrics name it.
+    pub fn result(&self) -> PassResult {
         match self {
-            Self::Done => "done",
-            Self::Wait { .. } => "wait",
-            Self::Failed { .. } => "failed",
+            Self::Done => PassResult::Success,
+            Self::Wait { .. } => PassResult::RequeueAfter,
+            Self::Failed { .. } => PassResult::Error,
         }
+    }
+}
+
+label_enum! {
+    /// The result of a pass, as the metrics of controller-runtime name it.
+    pub enum PassResult, all {
+        /// Everything is as desired.
+        Success = "success",
+        /// The pass failed.
+        Error = "error",
+        /// Passes of capo-rs never have this result. Its series exists for boards that are made for controller-runtime.
+        Requeue = "requeue",
+        /// The object waits for an operation or another object.
+        RequeueAfter = "requeue_after",
     }
 }
 

@@ -176,7 +176,7 @@ impl ControllerState {
         };
         let duration = begun.elapsed();
         self.observer
-            .pass(self.controller, outcome.label(), duration);
+            .pass(self.controller, outcome.result(), duration);
         self.observer.pass_over(&subject, &outcome);
         let pause = self.backoff.next(
             &name,

@@ -15,7 +15,7 @@ use capo_gate::{
 };
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 use capo_rs::{
-    controllers::{self, Parts, PassObserver, UncachedMachines},
+    controllers::{self, Parts, PassObserver, PassResult, UncachedMachines},
     metrics::{self, Leading, Metrics},
     tracker::{Tracker, prober::TlsProber},
 };
@@ -37,7 +37,7 @@ pub(super) struct Passes {
 }
 
 impl PassObserver for Passes {
-    fn pass(&self, controller: &'static str, _: &'static str, _: Duration) {
+    fn pass(&self, controller: &'static str, _: PassResult, _: Duration) {
         let counter = match controller {
             "openstackcluster" => &self.clusters,
             "openstackserver" => &self.servers,
