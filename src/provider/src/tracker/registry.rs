@@ -333,6 +333,7 @@ fn differs_in_parts(old: &LoadBalancerSpec, new: &LoadBalancerSpec) -> bool {
     old.id != new.id
         || old.ports != new.ports
         || old.monitor != new.monitor
+        || old.monitor_type != new.monitor_type
         || old.allowed_cidrs != new.allowed_cidrs
 }
 

@@ -229,12 +229,14 @@ fn machine_differs(old: &MachineFinding, new: &MachineFinding) -> bool {
         || new.needs_server_read && !old.needs_server_read
 }
 
-fn cluster_differs(old: &Findings, new: &Findings) -> bool {
+/// Whether the cluster's controller must reconcile the cluster.
+pub(super) fn cluster_differs(old: &Findings, new: &Findings) -> bool {
     old.provisioning_status != new.provisioning_status
         || old.operating_status != new.operating_status
         || old.absent != new.absent
         || old.infrastructure_ready != new.infrastructure_ready
         || old.settled_generation != new.settled_generation
+        || old.allowed_cidrs != new.allowed_cidrs
         || old.initialised != new.initialised
         || old.verdict != new.verdict
         || old.counts_in_ready != new.counts_in_ready

@@ -12,9 +12,9 @@ use std::{
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 
 use super::*;
-use crate::tracker::{LookupError, inbox::Claim};
+use crate::tracker::{LookupError, inbox::Claim, worker::cluster_differs};
 use capo_core::{
-    FailureClass, OperatingStatus, Priority, ProvisioningStatus,
+    FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus,
     ids::{LoadBalancerId, MonitorId, PoolId},
     octavia::{Member, MonitorNumbers, StatusTree, TreeListener, TreeMonitor, TreePool},
 };
@@ -285,6 +285,23 @@ async fn what_was_seen_as_wanted_is_not_what_is_wanted_now() {
     desired.allowed_cidrs = Some(vec!["192.0.2.0/24".parse().unwrap()]);
     tracker.set_load_balancer(&name("a"), Some(Quiet), desired);
     assert_eq!(seen(), None);
+
+    let tracker = settled(&["a"]).await;
+    let mut desired = load_balancer("a");
+    desired.monitor_type = Some(MonitorType::Https);
+    tracker.set_load_balancer(&name("a"), Some(Quiet), desired);
+    let seen = tracker.findings(&name("a")).unwrap().settled_generation;
+    assert_eq!(seen, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_reconciled_when_the_ranges_that_may_connect_change() {
+    let tracker = settled(&["a"]).await;
+    let old = tracker.findings(&name("a")).unwrap();
+    let mut new = (*old).clone();
+    assert!(!cluster_differs(&old, &new));
+    new.allowed_cidrs = Some(vec!["192.0.2.0/24".parse().unwrap()]);
+    assert!(cluster_differs(&old, &new));
 }
 
 /// The kinds of input that wait for a worker.
