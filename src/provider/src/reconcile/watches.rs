@@ -214,9 +214,21 @@ fn stable_text(error: &watcher::Error) -> String {
     }
 }
 
+/// Whether Kubernetes does not serve the kind.
+fn is_not_served(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.code == 404,
+        _ => false,
+    }
+}
+
 /// The text of the error, with the remedy if Kubernetes does not serve the kind.
-fn explained<K: Resource<DynamicType = ()>>(text: String) -> String {
-    if !text.contains("404") {
+fn explained<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
+    let text = stable_text(error);
+    if !is_not_served(error) {
         return text;
     }
     let version = K::api_version(&());
@@ -270,7 +282,7 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
                 look(&object).route.related.iter().for_each(&enqueue);
             }
             Err(error) => {
-                let text = explained::<K>(stable_text(&error));
+                let text = explained::<K>(&error);
                 if last_error.is_new(&text) {
                     tracing::warn!(%kind, error = text, "The watch failed and will be retried");
                 }

@@ -118,6 +118,23 @@ fn the_error_of_a_kind_that_is_not_served_is_logged_once() {
     assert!(last_error.is_new(&missing));
 }
 
+#[test]
+fn only_an_answer_404_says_that_a_kind_is_not_served() {
+    let failed = |code, message| {
+        watcher::Error::WatchFailed(kube::Error::Api(Box::new(
+            kube::core::Status::failure(message, "Reason").with_code(code),
+        )))
+    };
+    let text = explained::<Pod>(&failed(404, "not found"));
+    assert!(text.starts_with("v1 is not served; "), "{text}");
+    // A resource version may contain the same digits.
+    let text = explained::<Pod>(&failed(410, "too old resource version: 40412"));
+    assert_eq!(
+        text,
+        "Kubernetes answered 410: too old resource version: 40412"
+    );
+}
+
 #[tokio::test]
 async fn a_new_list_enqueues_objects_that_changed_appeared_or_disappeared() {
     let seen = enqueued(vec![
