@@ -82,7 +82,7 @@ enum Command {
     MigrateStorage(migrate_storage::Choices),
     /// Remove the deletion hooks from all Machines, before capo-rs is uninstalled
     ///
-    /// Also enables load balancer members that were created disabled and wait for their API server. Needs no
+    /// Also puts back in service the load balancer members that capo-rs disabled or drained. Needs no
     /// running manager, and refuses to run beside one that would add the hooks again.
     ReleaseHooks(release_hooks::Choices),
 }

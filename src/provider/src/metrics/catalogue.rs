@@ -79,13 +79,13 @@ catalogue! {
         "The planned time between two reads of the load balancer. A gate holds as stale when the last read is older than three of these, and older than 15 s.";
     LB_INITIALIZED Gauge; "capo_lb_control_plane_initialized" ["cluster_namespace" "cluster_name"] "1 per cluster";
         "1 once the API server behind the load balancer has worked.";
-    TIME_TO_ACTIVE Histogram(SETTLING); "capo_lb_member_time_to_active_seconds" ["provider" "operation"] "15 for each of 3 providers and 2 operations" "a member became ACTIVE";
+    TIME_TO_ACTIVE Histogram(SETTLING); "capo_lb_member_time_to_active_seconds" ["provider" "operation"] "15 for each of 4 providers and 2 operations" "a member became ACTIVE";
         "Time from the request to the first read in which the member was ACTIVE.";
-    TIME_TO_REMOVED Histogram(SETTLING); "capo_lb_member_time_to_removed_seconds" ["provider"] "15 for each of 3 providers" "a member was removed";
+    TIME_TO_REMOVED Histogram(SETTLING); "capo_lb_member_time_to_removed_seconds" ["provider"] "15 for each of 4 providers" "a member was removed";
         "Time from the request to the read that confirmed the member's absence.";
     TRANSITIONS Counter; "capo_lb_member_transitions_total" ["from" "to" "provider"] "about 60" "a member changed";
         "Changes of members' provisioning status between two reads.";
-    OPERATIONS Counter; "capo_lb_member_operations_total" ["operation" "outcome"] "32";
+    OPERATIONS Counter; "capo_lb_member_operations_total" ["operation" "outcome"] "28";
         "Operations on members by Octavia's response.";
 
     GATE_STATE Gauge; "capo_gate_state" ["cluster_namespace" "cluster_name" "gate" "state"] "12 per cluster";
@@ -145,7 +145,7 @@ catalogue! {
     WATCH_RESTARTS Counter; "capo_watch_restarts_total" ["kind" "reason"] "4 per watched kind";
         "Kubernetes watches that ended and were started again.";
     EVENTS Counter; "capo_events_emitted_total" ["reason" "type"] "about 60" "an event was written";
-        "Kubernetes events that were written.";
+        "Kubernetes events that were queued to be written.";
     LOG_MESSAGES Counter; "capo_log_messages_total" ["level"] "5";
         "Lines in the log.";
     CERTIFICATE_END Gauge; "capo_webhook_certificate_not_after_timestamp_seconds" [] "1" "webhooks are served";

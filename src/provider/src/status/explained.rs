@@ -25,8 +25,8 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
             "Octavia is still changing a member: it is PENDING_CREATE, PENDING_UPDATE or PENDING_DELETE. Its load balancer may \
              be ACTIVE at the same time, so the load balancer's status proves nothing. The new machine does not count as \
              provisioned, so Cluster API neither adds nor removes another one.",
-            "The member becomes ACTIVE, usually within seconds. After 12 minutes the metric capo_lb_members_stuck counts it \
-             and an alert fires. The manager repairs a member that is PENDING while its load balancer is ACTIVE. While the \
+            "The member becomes ACTIVE, usually within seconds. After --member-alert-after (12 minutes) the metric \
+             capo_lb_members_stuck counts it and an alert fires. The manager repairs a member that is PENDING while its load balancer is ACTIVE. While the \
              load balancer is PENDING too, only Octavia's operator can free it: look at openstack loadbalancer show and the \
              logs of octavia-worker, then use a failover or reset the status.",
         ),
@@ -59,7 +59,8 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         Reason::LoadBalancerPending => (
             "The load balancer, a listener, a pool or a health monitor is being created or changed. Octavia locks a load \
              balancer as a whole while it works on any part of it.",
-            "It becomes ACTIVE by itself. If it is still PENDING after 35 minutes, only Octavia's operator can free it.",
+            "It becomes ACTIVE by itself. If it is still PENDING after --member-stuck-after (35 minutes), only Octavia's \
+             operator can free it.",
         ),
         Reason::LoadBalancerError => (
             "The load balancer or a part of it is in ERROR, or can't be created as the spec describes it; the message names \
@@ -103,7 +104,7 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         Reason::ObservationStale => (
             "The last complete read of the load balancer is older than three times the current interval. The gate holds, \
              because the state of the members is unknown.",
-            "The next complete read. The conditions say why OpenStack does not answer; the metric \
+            "The next complete read ends it. The conditions say why OpenStack does not answer; the metric \
              capo_lb_last_observation_timestamp_seconds has the time of the last read.",
         ),
         Reason::OpenStackUnavailable => (
@@ -155,7 +156,7 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         ),
         Reason::MachineReleased => (
             "Other machines serve every API port, and the members of this machine were absent in two reads. The message \
-             says whether requests through the endpoint have proved it.",
+             says whether requests through the endpoint have proved that.",
             "Nothing needs to be done: Cluster API deletes the machine.",
         ),
         Reason::MembersRemoved => (
@@ -174,8 +175,9 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
             "Nothing needs to be done: Cluster API deletes the machine.",
         ),
         Reason::MachineDoesNotServe => (
-            "APIServerPodHealthy of the Machine was False before its deletion began, and on every port a health monitor has \
-             found its member down for long, or it has no member. Its deletion interrupts no client.",
+            "APIServerPodHealthy of the Machine is False (of one that is being deleted: it was False before that), and on every \
+             port a health monitor found its member down for long before the member was removed. Its deletion interrupts no \
+             client.",
             "Nothing needs to be done: Cluster API deletes the machine.",
         ),
         Reason::ControlPlaneNotInitialized => (
@@ -230,10 +232,11 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
             "The message says what is missing in spec.apiServer or spec.controlPlaneEndpoint.",
         ),
         Reason::FloatingIPError => (
-            "A floating IP can't be found, created or attached; or that of the API server can't be moved off a control-plane \
-             machine yet.",
+            "A floating IP can't be found, created or attached, or the floating IP of the API server can't be moved off a \
+             control-plane machine yet.",
             "The manager tries again. The message names the address or the pool; check that it is free and in the right \
-             external network. The API server's is moved to another control-plane machine as soon as that one serves.",
+             external network. The floating IP of the API server is moved to another control-plane machine as soon as that \
+             one serves.",
         ),
         Reason::MaxIPsReached => (
             "An OpenStackFloatingIPPool has given out spec.maxIPs floating IPs, and IPAddressClaims wait for more. Servers with \
@@ -277,8 +280,8 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         Reason::InternalError => (
             "The reconciliation of the object ended in a panic of the manager. It ended that pass only: other objects are reconciled as \
              before. The metric controller_runtime_reconcile_panics_total counts it.",
-            "The manager tries again with growing pauses. Please report the lines of the manager's log that begin with A task \
-             panicked, with the object's spec.",
+            "The manager tries again with growing pauses. Please report the lines of the manager's log that begin with \
+             \"A task panicked\", with the object's spec.",
         ),
         Reason::IdentityAccessDenied => (
             "The OpenStackClusterIdentity that spec.identityRef names does not exist or does not allow this namespace. The \
@@ -308,7 +311,7 @@ fn texts(reason: Reason) -> (&'static str, &'static str) {
         ),
         Reason::WaitingForOwner => (
             "Cluster API sets the owner reference after it created the object.",
-            "The owner reference ends it, within seconds. If it does not come, no Cluster or Machine refers to this object.",
+            "Cluster API sets the owner reference within seconds. If it does not, no Cluster or Machine refers to this object.",
         ),
         Reason::InstanceNotReady => (
             "Nova is still building the server.",

@@ -176,7 +176,7 @@ fn available(all: &[ObjectState]) -> RolledUp {
             ConditionStatus::False,
             "NoCloudAnswers",
             format!(
-                "None of {without_cloud} OpenStackClusters reaches its cloud: {}",
+                "No OpenStackCluster reaches its cloud ({without_cloud} of {without_cloud}): {}",
                 first.map(|problem| problem.message).unwrap_or_default()
             ),
         );

@@ -150,7 +150,7 @@ pub struct Settings {
     #[arg(long, value_parser = gate_mode(), default_value_t = GateMode::Enforce, help_heading = "Load balancer gate")]
     pub load_balancer_gate: GateMode,
 
-    /// Report a load balancer member that is pending for longer than this
+    /// How long the load balancer may be PENDING or unread before the OpenStackCluster is not Ready
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "2m", help_heading = "Load balancer gate")]
     pub member_warn_after: Duration,
 
@@ -231,7 +231,7 @@ pub struct Settings {
     #[arg(long, help_heading = "Controllers")]
     pub dry_run: bool,
 
-    /// Verbosity of the log, 0 to 5
+    /// Verbosity of the log, 0 to 10; from 5 on all are the same
     #[arg(long = "v", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=10), value_name = "LEVEL", help_heading = "Logging")]
     pub verbosity: u8,
 

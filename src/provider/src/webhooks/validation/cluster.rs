@@ -47,7 +47,7 @@ pub(super) fn validate_template(change: &ObjectChange<'_>, errors: &mut Vec<Fiel
             errors.push(FieldError::invalid(
                 path,
                 difference.new,
-                "can't be changed; for another spec make a new OpenStackClusterTemplate",
+                "can't be changed; create a new OpenStackClusterTemplate instead",
             ));
         },
     );
