@@ -96,7 +96,7 @@ impl Cloud {
         match url(&session) {
             Err(error)
                 if error.class() == FailureClass::NoService
-                    && self.0.token_source.catalogue_lacks_something(&session) =>
+                    && self.0.token_source.discard_if_old(&session) =>
             {
                 let session = self.0.token_source.session().await?;
                 let url = url(&session)?;
@@ -163,6 +163,7 @@ impl Cloud {
         let (ending, concluded) = match result {
             Err((_, error)) => (Ending::Failed, Err(error)),
             Ok(answer) if answer.status == 401 => (Ending::Answered, Ok(Err(Unauthorized))),
+            // Octavia, Nova and Glance answer a request for their versions with 300 Multiple Choices.
             Ok(answer) if matches!(answer.status, 200..=300) => {
                 self.0.token_source.accepted(call.service);
                 if let Ok(value) = read(&answer.body) {

@@ -139,8 +139,9 @@ impl TokenSource {
         self.refusals.lock().remove(&service);
     }
 
-    /// Discards a token whose catalogue lacks a service, if the catalogue is old enough to have changed since.
-    pub(crate) fn catalogue_lacks_something(&self, session: &Arc<Session>) -> bool {
+    /// Discards a token whose catalogue lacks a service, if the catalogue is old enough to have changed since. Returns
+    /// whether the token was discarded.
+    pub(crate) fn discard_if_old(&self, session: &Arc<Session>) -> bool {
         let old = session.issued.elapsed() >= CATALOGUE_AGE;
         if old {
             self.forget(session);
