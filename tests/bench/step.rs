@@ -26,7 +26,7 @@ use capo_core::{
 };
 use capo_gate::{
     Call, GateObserver, Now, Settings, Unobserved, builders,
-    desired::{DesiredMachine, Health, ObservedServer, ServerState},
+    desired::{DesiredMachine, ObservedCondition, ObservedServer, ServerState},
     effect::Effect,
     event::{Answered, Event},
     octavia::Structure,
@@ -226,7 +226,7 @@ impl Bench {
                     capo_core::octavia::MonitorNumbers::CAPO_DEFAULTS,
                 ))),
                 // A settled cluster has nothing to write and no gate that needs a bundle.
-                Call::Write(_) | Call::Bundle { .. } => None,
+                Call::Write(_) | Call::TreeAndMembers { .. } => None,
             };
             let Some(answer) = answer else {
                 std::process::exit(1);
@@ -247,8 +247,8 @@ fn machine(index: u8, now: Instant) -> (ObjectName, DesiredMachine) {
             read_at: Some(now),
             down_since: None,
         },
-        api_server_pod: Health::Good(now),
-        node: Health::Good(now),
+        api_server_pod: ObservedCondition::TrueSince(now),
+        node: ObservedCondition::TrueSince(now),
         has_node: true,
         ..builders::machine(ObjectName::new("n", "c"))
     };

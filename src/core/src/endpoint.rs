@@ -86,7 +86,7 @@ pub enum EndpointFailure {
     TlsRefused(Excerpt),
     /// The serving certificate was not issued by the cluster's CA.
     #[error("the serving certificate was not issued by the cluster's CA")]
-    OtherAuthority,
+    OtherCa,
     /// The cluster's CA issued the serving certificate, but the certificate is not valid.
     #[error("the serving certificate is not valid ({0})")]
     BadCertificate(Excerpt),
@@ -109,12 +109,12 @@ pub enum EndpointFailure {
     UnsupportedProxy(Excerpt),
     /// The cluster has no Secret with its CA, so no answer can be verified.
     #[error("the cluster has no Secret with the CA that verifies the answer")]
-    NoAuthority,
+    NoCaSecret,
     /// The Secret with the cluster's CA could not be read, or has no CA in PEM.
     #[error(
         "the Secret with the cluster's CA, which verifies the answer, could not be read or has no CA in PEM"
     )]
-    UnreadAuthority,
+    UnreadableCa,
 }
 
 impl EndpointFailure {
@@ -128,14 +128,14 @@ impl EndpointFailure {
             | Self::Proxy { .. }
             | Self::NoProxy(_)
             | Self::UnsupportedProxy(_)
-            | Self::NoAuthority => false,
+            | Self::NoCaSecret => false,
             Self::Closed
             | Self::NotTls
             | Self::TlsRefused(_)
-            | Self::OtherAuthority
+            | Self::OtherCa
             | Self::BadCertificate(_)
             | Self::NotHttp
-            | Self::UnreadAuthority => true,
+            | Self::UnreadableCa => true,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A settled load balancer and its machines, for the tests and benches of several crates.
 
 use crate::model::desired::{
-    ClusterFacts, Deletion, DesiredMachine, Health, LoadBalancerSpec, ObservedServer, ServerState,
+    ClusterFacts, Deletion, DesiredMachine, LoadBalancerSpec, ObservedCondition, ObservedServer,
+    ServerState,
 };
 use capo_core::{GateOverride, Lookup, ObjectName, octavia::MonitorNumbers};
 
@@ -11,8 +12,8 @@ pub fn cluster_facts() -> ClusterFacts {
         paused: false,
         cluster_deleting: false,
         initialised: true,
-        operator: GateOverride::None,
-        remote_connection: Health::Unknown,
+        gate_override: GateOverride::None,
+        remote_connection: ObservedCondition::Unknown,
         endpoint: None,
         ca_pem: Lookup::Absent,
         kubeadm_control_plane: true,
@@ -53,9 +54,9 @@ pub fn machine(cluster: ObjectName) -> DesiredMachine {
             down_since: None,
         },
         deletion: Deletion::No,
-        operator: GateOverride::None,
-        api_server_pod: Health::Unknown,
-        node: Health::Unknown,
+        gate_override: GateOverride::None,
+        api_server_pod: ObservedCondition::Unknown,
+        node: ObservedCondition::Unknown,
         has_node: false,
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use capo_core::{Endpoint, Lookup, ObjectName, Reason, octavia::MonitorNumbers};
 use capo_gate::{
     Settings, Unobserved,
-    desired::{Deletion, DesiredMachine, Health, LoadBalancerSpec},
+    desired::{Deletion, DesiredMachine, LoadBalancerSpec, ObservedCondition},
     findings::Findings,
 };
 use capo_openstack::Cloud;
@@ -86,7 +86,7 @@ impl Process {
         for ((own, host), deletion) in [(STAYS, Deletion::No), (GOES, self.deletion)] {
             let wanted = DesiredMachine {
                 deletion,
-                api_server_pod: Health::Good(Instant::now()),
+                api_server_pod: ObservedCondition::TrueSince(Instant::now()),
                 ..machine(cluster, host, true)
             };
             self.tracker.set_machine(&name(cluster, own), wanted);

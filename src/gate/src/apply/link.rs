@@ -24,9 +24,9 @@ pub(crate) fn link(state: &mut State) {
     for (index, port) in state.ports.iter_mut().enumerate() {
         for member in &mut port.members {
             member.owner = if member.name.starts_with(&port.prefix) {
-                Owner::Gone
+                Owner::NotHandedOver
             } else {
-                Owner::Stranger
+                Owner::Unrelated
             };
         }
         for (name, machine) in &mut state.machines {
@@ -53,7 +53,7 @@ pub(crate) fn link(state: &mut State) {
                 } else if address.is_some() && placed(member) {
                     // A name that capo-rs gives decides before the address does: such a member belongs to a machine
                     // that had the address before.
-                    if member.owner == Owner::Stranger {
+                    if member.owner == Owner::Unrelated {
                         member.owner = Owner::AddressOnly;
                     }
                     foreign.get_or_insert(position);
@@ -111,7 +111,7 @@ pub(crate) fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<
                         slot.attempts = Attempts::default();
                     }
                     // A refusal is forgotten once no attempt is due any more.
-                    slot.attempts.rest(began.instant);
+                    slot.attempts.forget_if_old(began.instant);
                     slot.refusal.take_if(|_| slot.attempts.next.is_none());
                 }
             }

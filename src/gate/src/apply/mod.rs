@@ -24,7 +24,7 @@ use crate::{
         metric_event::MetricEvent,
         octavia::{Answer, Failure},
         port::Port,
-        state::{Balancer, Ladder, Reads, State},
+        state::{Balancer, Reads, SettlingReads, State},
     },
 };
 use capo_core::{FailureClass, ObjectName, Provider, octavia::StatusTree};
@@ -40,11 +40,11 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
             desired,
         } => {
             load_balancer(state, credentials, *desired, now);
-            count_machines(state);
+            note_known_machines(state);
         }
         Event::Machine { name, desired } => {
             machine(state, &name, desired, now);
-            count_machines(state);
+            note_known_machines(state);
         }
         Event::Probed {
             machine,
@@ -62,7 +62,7 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
             if let Some(lookup) = state.lookups.get_mut(&machine) {
                 lookup.under_way = false;
                 lookup.absent = exists == Some(false);
-                lookup.sent = now.instant;
+                lookup.changed_at = now.instant;
             }
         }
         Event::Sent { id, at } => {
@@ -94,7 +94,7 @@ fn load_balancer(state: &mut State, credentials: bool, mut desired: LoadBalancer
             ..Balancer::default()
         };
         state.reads = Reads {
-            factor: state.reads.factor,
+            jitter_factor: state.reads.jitter_factor,
             structure_due: true,
             ..Reads::default()
         };
@@ -133,14 +133,14 @@ fn load_balancer(state: &mut State, credentials: bool, mut desired: LoadBalancer
     // If Cluster API has just lost its connection to the API servers, the load balancer may have changed, so it is read
     // again.
     let connected =
-        |desired: &LoadBalancerSpec| desired.cluster.remote_connection.good_since().is_some();
+        |desired: &LoadBalancerSpec| desired.cluster.remote_connection.true_since().is_some();
     state.reads.nudged |= state.desired.as_ref().is_some_and(connected) && !connected(&desired);
     state.desired = Some(desired);
 }
 
 /// Notes that every machine is known. This is never taken back, because a machine that is added later gets its first
 /// member from this process.
-fn count_machines(state: &mut State) {
+fn note_known_machines(state: &mut State) {
     let State {
         desired, machines, ..
     } = &state;
@@ -199,8 +199,8 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
     }
     link::link(state);
     if is_new && let Some(machine) = state.machines.get_mut(name) {
-        let free = state.balancer.is_active();
-        read::inherit_repairs(machine, &state.ports, free, now.instant);
+        let balancer_is_active = state.balancer.is_active();
+        read::inherit_repairs(machine, &state.ports, balancer_is_active, now.instant);
     }
     // The last read already shows no member of the machine, so the creation of the member need not wait for another
     // read.
@@ -223,7 +223,7 @@ fn answered(
     now: &Now,
     effects: &mut Vec<Effect>,
 ) {
-    state.reads.factor =
+    state.reads.jitter_factor =
         1.0 + state.settings.schedule.jitter * (2.0 * now.random.clamp(0.0, 1.0) - 1.0);
     let began = call.began;
     if call.outdated {
@@ -239,7 +239,7 @@ fn answered(
         (Purpose::Tree, Answered::Tree(answer)) => {
             tree_answered(state, began, answer, now, effects);
         }
-        (Purpose::Bundle, Answered::Bundle { tree, lists }) => {
+        (Purpose::TreeAndMembers, Answered::TreeAndMembers { tree, lists }) => {
             tree_answered(state, began, tree, now, effects);
             for (port, answer) in lists {
                 match answer {
@@ -253,7 +253,7 @@ fn answered(
         (Purpose::Structure, Answered::Structure(answer)) => match answer {
             Ok(structure) => lists::structure(state, began, &structure),
             Err(failure) => {
-                let factor = state.reads.factor;
+                let factor = state.reads.jitter_factor;
                 worsen(&mut state.reads.structure_trouble, failure, factor, now);
             }
         },
@@ -288,7 +288,7 @@ fn answered(
             match answer {
                 Ok(written) => {
                     // No admission waits until a member is enabled.
-                    let is_patient = matches!(
+                    let is_enabling = matches!(
                         &write,
                         Write::Member {
                             operation: Operation::Enable,
@@ -296,9 +296,9 @@ fn answered(
                         }
                     );
                     // Octavia begins the operation before it answers.
-                    state.reads.ladder = Some(Ladder {
-                        is_patient,
-                        ..Ladder::from(now.instant)
+                    state.reads.settling = Some(SettlingReads {
+                        is_enabling,
+                        ..SettlingReads::from(now.instant)
                     });
                     accepted(state, &write, call.sets, began.instant, now, written);
                 }
@@ -344,7 +344,7 @@ fn tree_answered(
 
 /// Notes that the list of a port's members failed. Reads of the tree go on.
 fn list_failed(state: &mut State, number: u16, failure: Failure, now: &Now) {
-    let factor = state.reads.factor;
+    let factor = state.reads.jitter_factor;
     if let Some(port) = port_mut(state, number) {
         worsen(&mut port.list_trouble, failure, factor, now);
     }
@@ -354,10 +354,10 @@ fn list_failed(state: &mut State, number: u16, failure: Failure, now: &Now) {
 /// gate waits for health, or a load balancer has not settled for long, only the lists of members are read again,
 /// because an operator may have enabled or disabled a member since.
 fn count_read(state: &mut State, now: &Now) {
-    if let Some(ladder) = &mut state.reads.ladder {
-        ladder.reads = ladder.reads.saturating_add(1);
-        let is_sixth = ladder.reads.is_multiple_of(6);
-        let is_long = now.since(ladder.start) >= state.settings.warn_after;
+    if let Some(settling) = &mut state.reads.settling {
+        settling.reads = settling.reads.saturating_add(1);
+        let is_sixth = settling.reads.is_multiple_of(6);
+        let is_long = now.since(settling.start) >= state.settings.warn_after;
         let list_again = state.settings.schedule.health_at_most * 6;
         for port in &mut state.ports {
             let is_old = |listed| now.since(listed) >= list_again;

@@ -26,7 +26,7 @@ const DETAILS_AHEAD: usize = 8;
 
 /// Applies a status tree, which is one consistent snapshot. `began` is when the read of it began.
 pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: &mut Vec<Effect>) {
-    let free = tree.provisioning_status == ProvisioningStatus::Active;
+    let balancer_is_active = tree.provisioning_status == ProvisioningStatus::Active;
     let balancer = &mut state.balancer;
     if balancer.provisioning.as_ref() != Some(&tree.provisioning_status) {
         balancer.provisioning = Some(tree.provisioning_status.clone());
@@ -40,7 +40,7 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
     let mut vanished = false;
     for port in &mut state.ports {
         let before = port.parts().count();
-        relink |= observe_port(port, tree, free, began, provider, effects);
+        relink |= observe_port(port, tree, balancer_is_active, began, provider, effects);
         vanished |= port.parts().count() < before;
     }
     if vanished {
@@ -50,26 +50,32 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
     state.reads.suspect = all_vanished && !state.reads.suspect;
     if state.reads.tree.is_none() {
         for machine in state.machines.values_mut() {
-            inherit_repairs(machine, &state.ports, free, began.instant);
+            inherit_repairs(machine, &state.ports, balancer_is_active, began.instant);
         }
     }
     count_absences(state, began, effects);
-    watch(state, began);
+    note_api_server_seen(state, began);
     state.reads.tree = Some(began);
 }
 
 /// Counts one attempt for a member that is broken at the first read, because an earlier process may have repaired it.
-pub(crate) fn inherit_repairs(machine: &mut Machine, ports: &[Port], free: bool, now: Instant) {
+pub(crate) fn inherit_repairs(
+    machine: &mut Machine,
+    ports: &[Port],
+    balancer_is_active: bool,
+    now: Instant,
+) {
     for (slot, port) in machine.slots.iter_mut().zip(ports) {
         let member = slot.member.and_then(|index| port.members.get(index));
-        if member.is_some_and(|member| is_broken(member, free)) {
+        if member.is_some_and(|member| may_need_repair(member, balancer_is_active)) {
             slot.attempts = Attempts::inherited(now);
         }
     }
 }
 
-fn is_broken(member: &Member, free: bool) -> bool {
-    member.provisioning == ProvisioningStatus::Error || free && member.provisioning.is_pending()
+fn may_need_repair(member: &Member, balancer_is_active: bool) -> bool {
+    member.provisioning == ProvisioningStatus::Error
+        || balancer_is_active && member.provisioning.is_pending()
 }
 
 /// Links members to machines again. Returns whether every machine lost its member at once though none was to be
@@ -88,7 +94,7 @@ fn relink_finds_none(state: &mut State) -> bool {
 fn observe_port(
     port: &mut Port,
     tree: &StatusTree,
-    free: bool,
+    balancer_is_active: bool,
     began: Stamp,
     provider: Provider,
     effects: &mut Vec<Effect>,
@@ -119,13 +125,13 @@ fn observe_port(
     }
 
     let read = listener.map(|listener| (&listener.id, &listener.provisioning_status));
-    observe_part(&mut port.listener, read, free, began);
+    observe_part(&mut port.listener, read, balancer_is_active, began);
     let read = pool.map(|pool| (&pool.id, &pool.provisioning_status));
     if port.pool.as_ref().map(|part| &part.id) != read.map(|(id, _)| id) {
         port.members_due = true;
         port.list_trouble = None;
     }
-    observe_part(&mut port.pool, read, free, began);
+    observe_part(&mut port.pool, read, balancer_is_active, began);
     let monitor = pool.and_then(|pool| pool.health_monitor.as_ref());
     port.monitor_type = monitor
         .map(|monitor| monitor.monitor_type.clone())
@@ -137,22 +143,22 @@ fn observe_port(
         port.numbers = None;
         port.numbers_due = true;
     }
-    observe_part(&mut port.monitor, read, free, began);
+    observe_part(&mut port.monitor, read, balancer_is_active, began);
     if port.is_ready() {
-        port.attempts.rest(began.instant);
-        port.retypes.rest(began.instant);
+        port.attempts.forget_if_old(began.instant);
+        port.retypes.forget_if_old(began.instant);
     }
 
-    let free =
-        free && pool.is_some_and(|pool| pool.provisioning_status == ProvisioningStatus::Active);
+    let parents_are_active = balancer_is_active
+        && pool.is_some_and(|pool| pool.provisioning_status == ProvisioningStatus::Active);
     let members = pool.map_or(&[][..], |pool| &pool.members);
-    observe_members(port, members, free, began, provider, effects)
+    observe_members(port, members, parents_are_active, began, provider, effects)
 }
 
 fn observe_part<Id: Clone + PartialEq>(
     part: &mut Option<Part<Id>>,
     read: Option<(&Id, &ProvisioningStatus)>,
-    free: bool,
+    balancer_is_active: bool,
     began: Stamp,
 ) {
     let Some((id, provisioning)) = read else {
@@ -173,16 +179,17 @@ fn observe_part<Id: Clone + PartialEq>(
                 state: PartState {
                     provisioning: provisioning.clone(),
                     since: began,
-                    lost: ConsecutiveReads::default(),
+                    pending_reads: ConsecutiveReads::default(),
                 },
             });
         }
     }
     if let Some(known) = part {
         let state = &mut known.state;
-        state
-            .lost
-            .record(free && state.provisioning.is_pending(), began.instant);
+        state.pending_reads.record(
+            balancer_is_active && state.provisioning.is_pending(),
+            began.instant,
+        );
     }
 }
 
@@ -190,7 +197,7 @@ fn observe_part<Id: Clone + PartialEq>(
 fn observe_members(
     port: &mut Port,
     read: &[TreeMember],
-    free: bool,
+    parents_are_active: bool,
     began: Stamp,
     provider: Provider,
     effects: &mut Vec<Effect>,
@@ -217,8 +224,8 @@ fn observe_members(
             member.since = began;
         }
         member.operating = read.operating_status.clone();
-        observe_member(member, free, began);
-        let is_left_over = matches!(member.owner, Owner::Gone | Owner::NameOnly);
+        observe_member(member, parents_are_active, began);
+        let is_left_over = matches!(member.owner, Owner::NotHandedOver | Owner::NameOnly);
         member.ownerless_reads = if is_left_over && !changed {
             member.ownerless_reads.saturating_add(1)
         } else {
@@ -286,16 +293,17 @@ fn replace_members(
 }
 
 /// Records for how long a member has been ACTIVE, PENDING, ONLINE or down, by what was just read of it.
-fn observe_member(member: &mut Member, free: bool, began: Stamp) {
+fn observe_member(member: &mut Member, parents_are_active: bool, began: Stamp) {
     let is_active = member.provisioning == ProvisioningStatus::Active;
     member.active_reads = if is_active {
         member.active_reads.saturating_add(1).min(2)
     } else {
         0
     };
-    member
-        .lost
-        .record(free && member.provisioning.is_pending(), began.instant);
+    member.pending_reads.record(
+        parents_are_active && member.provisioning.is_pending(),
+        began.instant,
+    );
     // While an operation is under way, the read shows the state before it.
     if is_active && member.operating == OperatingStatus::Online {
         let run = member.online.get_or_insert(OnlineRun {
@@ -325,11 +333,11 @@ fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> 
         operating: read.operating_status.clone(),
         since: began,
         active_reads: 0,
-        lost: ConsecutiveReads::default(),
+        pending_reads: ConsecutiveReads::default(),
         online: None,
         down: ConsecutiveReads::default(),
         detail,
-        owner: Owner::Stranger,
+        owner: Owner::Unrelated,
         ownerless_reads: 0,
         prunes: Attempts::default(),
         failures: 0,
@@ -345,7 +353,7 @@ fn transition(effects: &mut Vec<Effect>, provider: Provider, from: MemberStatus,
 }
 
 /// Notes whether this process has ever seen an API server up.
-fn watch(state: &mut State, began: Stamp) {
+fn note_api_server_seen(state: &mut State, began: Stamp) {
     state.watched_since.get_or_insert(began.instant);
     if !state.answered {
         let span = state.online_span();

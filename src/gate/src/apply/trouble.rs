@@ -8,7 +8,7 @@ use capo_core::{FailureClass, backoff::ExponentialBackoff};
 
 /// Notes that OpenStack did not answer. No call is made until the pause is over.
 pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
-    worsen(&mut state.trouble, failure, state.reads.factor, now);
+    worsen(&mut state.trouble, failure, state.reads.jitter_factor, now);
 }
 
 /// Counts a failure. The findings show the trouble from the second failure on, and each pause is longer than the one

@@ -14,7 +14,7 @@ use crate::{
         octavia::{Answer, Failure, Written},
         part::PartKind,
         port::Port,
-        state::{Ladder, State},
+        state::{SettlingReads, State},
     },
 };
 use capo_core::{FailureClass, MonitorType, ObjectName, ids::MemberId};
@@ -65,7 +65,7 @@ pub(crate) fn accepted(
         port.failures = 0;
     }
     match write {
-        Write::MakePart { port, part } => {
+        Write::CreatePart { port, part } => {
             let Some(port) = port_mut(state, *port) else {
                 return;
             };
@@ -90,16 +90,16 @@ pub(crate) fn accepted(
         }
         Write::RepairPart { port, part } => {
             if let Some(port) = port_mut(state, *port) {
-                port.attempts.made(now.instant);
-                port.note_push(*part, now.instant);
+                port.attempts.record(now.instant);
+                port.note_repair_put(*part, now.instant);
             }
         }
         Write::ReplacePart { port, .. } => {
             state.reads.structure_due = true;
             if let Some(port) = port_mut(state, *port) {
                 // The part is created again as soon as the deleted one is gone.
-                port.attempts.go_on(now.instant);
-                port.pushed = None;
+                port.attempts.allow_at_once(now.instant);
+                port.last_put = None;
                 port.members_due = true;
                 port.numbers_due = true;
             }
@@ -107,7 +107,7 @@ pub(crate) fn accepted(
         Write::Retype { port } => {
             state.reads.structure_due = true;
             if let Some(port) = port_mut(state, *port) {
-                port.retypes.made(now.instant);
+                port.retypes.record(now.instant);
                 port.refusal = None;
                 port.numbers_due = true;
             }
@@ -169,15 +169,15 @@ fn member_accepted(slot: &mut Slot, operation: Operation, sent: std::time::Insta
         Operation::Delete => {
             slot.deleted = Some(sent);
             slot.deletions = slot.deletions.saturating_add(1);
-            slot.attempts.made(now.instant);
+            slot.attempts.record(now.instant);
         }
         Operation::Repair => {
             slot.put_tried = true;
-            slot.attempts.made(now.instant);
+            slot.attempts.record(now.instant);
         }
         Operation::Restore => {
             slot.deleted = None;
-            slot.attempts.made(now.instant);
+            slot.attempts.record(now.instant);
         }
         Operation::Drain | Operation::Enable => {}
     }
@@ -225,7 +225,7 @@ pub(crate) fn refused(
     match failure.class {
         FailureClass::Locked | FailureClass::Conflict => {
             // The load balancer is read until it accepts writes again.
-            state.reads.ladder = Some(Ladder::from(now.instant));
+            state.reads.settling = Some(SettlingReads::from(now.instant));
             if count_failure(state, write) >= LOCKED {
                 note_attempt(state, write, now);
                 note_refusal(state, write, &failure, now);
@@ -241,7 +241,7 @@ pub(crate) fn refused(
                 && let Some(slot) = slot_mut(state, machine, *port)
             {
                 slot.deleted = Some(now.instant);
-                slot.attempts.made(now.instant);
+                slot.attempts.record(now.instant);
                 return;
             }
             state.reads.structure_due = true;
@@ -254,7 +254,7 @@ pub(crate) fn refused(
             // The write may have been done, unless it was not sent: then the read that is requested here only costs a
             // call.
             match write {
-                Write::MakePart { .. }
+                Write::CreatePart { .. }
                 | Write::Attach { .. }
                 | Write::Cidrs { .. }
                 | Write::ReplacePart { .. }
@@ -279,7 +279,7 @@ pub(crate) fn refused(
             state.reads.structure_due |= !matches!(write, Write::Member { .. });
         }
         FailureClass::NotImplemented => {
-            if let Write::MakePart {
+            if let Write::CreatePart {
                 port,
                 part: PartKind::Monitor,
             } = write
@@ -374,19 +374,19 @@ fn note_attempt(state: &mut State, write: &Write, now: &Now) {
     match write {
         Write::Member { machine, port, .. } => {
             if let Some(slot) = slot_mut(state, machine, *port) {
-                slot.attempts.made(now.instant);
+                slot.attempts.record(now.instant);
             }
         }
         Write::Prune { port, member } => {
             if let Some(left_over) = left_over(state, *port, member) {
-                left_over.prunes.made(now.instant);
+                left_over.prunes.record(now.instant);
             }
         }
         _ => {
             if let Some(port) = write.part_of().and_then(|port| port_mut(state, port)) {
-                port.attempts.made(now.instant);
+                port.attempts.record(now.instant);
                 if let Write::RepairPart { part, .. } = write {
-                    port.note_push(*part, now.instant);
+                    port.note_repair_put(*part, now.instant);
                 }
             }
         }

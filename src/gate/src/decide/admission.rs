@@ -50,7 +50,7 @@ pub(crate) fn admission(
     if let Some(cause) = blind(state, now) {
         return held(cause);
     }
-    if let Some(cause) = members_lack(state, machine) {
+    if let Some(cause) = admission_obstacle(state, machine) {
         return held(cause);
     }
     let is_open = machine.gates.admission == GateDecision::Open(GateCause::MembersActive);
@@ -85,7 +85,7 @@ pub(crate) fn missing(state: &State, slot: &Slot, port: &Port) -> GateCause {
 }
 
 /// What a machine's members lack to be ACTIVE at the right address on every port.
-pub(crate) fn members_lack(state: &State, machine: &Machine) -> Option<GateCause> {
+pub(crate) fn admission_obstacle(state: &State, machine: &Machine) -> Option<GateCause> {
     if state.ports.is_empty() {
         return Some(GateCause::LoadBalancerPending);
     }

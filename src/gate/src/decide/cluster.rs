@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::{
-    decide::{admission, always_open, classify, precedence, serving},
+    decide::{admission, classify, open_without_proof, precedence, serving},
     model::{
         call::Purpose,
         clock::Now,
@@ -27,7 +27,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
         in_ready,
         Some(
             GateCause::LoadBalancerAbsent
-                | GateCause::LoadBalancerNotMade
+                | GateCause::LoadBalancerNotCreated
                 | GateCause::LoadBalancerError
                 | GateCause::PartError(..)
                 | GateCause::PartMissing(..)
@@ -53,7 +53,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
         counts: in_ready.is_some()
             && (at_once || past(state.balancer.unsettled_since, settings.warn_after)),
         bypassed: precedence::bypass(state, None, now).is_some(),
-        initialised: always_open::never_initialised(state, now) == Certainty::No,
+        initialised: open_without_proof::never_initialised(state, now) == Certainty::No,
         ready: state.balancer.is_active()
             && !state.ports.is_empty()
             && state.ports.iter().all(Port::is_ready),
@@ -73,7 +73,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
         ..Summary::default()
     };
     for machine in state.machines.values() {
-        let own = matches!(&machine.want.operator, GateOverride::Bypass { until, .. } if *until > now.wall);
+        let own = matches!(&machine.want.gate_override, GateOverride::Bypass { until, .. } if *until > now.wall);
         summary.bypassed_machines += u32::from(own);
     }
     for member in pending {

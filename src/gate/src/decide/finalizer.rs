@@ -13,7 +13,7 @@ use capo_core::{GateMode, ProvisioningStatus};
 
 /// Decides for a machine that is being deleted without our hook: its members are removed first, then its server. The
 /// gate holds the machine only in the mode `enforce`.
-pub(crate) fn unhooked(state: &State, machine: &Machine, now: &Now) -> GateDecision {
+pub(crate) fn finalizer_decision(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if let Some(decision) = precedence(state, machine, now) {
         return decision;
     }

@@ -18,7 +18,7 @@ use crate::{
         desired::{ClusterFacts, ObservedServer},
         findings::{Gate, MachineFinding},
         floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
-        proof::{EndpointResult, Proof, ProofOutcome as RowOutcome, Round},
+        proof::{EndpointResult, Proof, ProofOutcome as SeriesOutcome, Round},
         settings::Settings,
         state::State,
     },
@@ -27,9 +27,9 @@ use capo_core::{ConditionState, GateMode, ObjectName, Reason};
 
 /// A series of requests through the endpoint for a machine that is being deleted. It is judged by the same rules as for
 /// load balancers.
-pub struct Requests {
+pub struct ProofInProgress {
     state: State,
-    row: Proof,
+    proof: Proof,
     leaving: Vec<IpAddr>,
 }
 
@@ -40,25 +40,25 @@ impl CarrierProof {
         request: &str,
         leaving: Vec<IpAddr>,
         now: Instant,
-    ) -> Requests {
+    ) -> ProofInProgress {
         // The outcome of a series does not depend on the machine's name.
         let unnamed = ObjectName::new("", "");
-        let mut row = Proof::new(unnamed, Round::Removed, now, vec![true]);
-        for port in &mut row.ports {
+        let mut proof = Proof::new(unnamed, Round::Removed, now, vec![true]);
+        for port in &mut proof.ports {
             request.clone_into(&mut port.last_request);
         }
-        Requests {
+        ProofInProgress {
             state: State::new(settings),
-            row,
+            proof,
             leaving,
         }
     }
 }
 
-impl Requests {
+impl ProofInProgress {
     /// Counts a reply. `None` means that more requests are needed.
     pub fn reply(&mut self, result: &EndpointResult, now: Instant) -> Option<ProofOutcome> {
-        for port in &mut self.row.ports {
+        for port in &mut self.proof.ports {
             ReplyOutcome::of(result, &self.leaving).count(port);
         }
         let now = Now {
@@ -66,12 +66,12 @@ impl Requests {
             wall: Timestamp::UNIX_EPOCH,
             random: 0.0,
         };
-        match proof::outcome(&self.state, &self.row, &now) {
-            RowOutcome::Pending => None,
-            RowOutcome::Answered => Some(ProofOutcome::Served),
-            RowOutcome::Failed => Some(ProofOutcome::Failed {
-                message: proof::failure(&self.state, &self.row, &now),
-                is_unreachable: !self.row.ports.iter().any(|port| port.reached),
+        match proof::outcome(&self.state, &self.proof, &now) {
+            SeriesOutcome::Pending => None,
+            SeriesOutcome::Answered => Some(ProofOutcome::Served),
+            SeriesOutcome::Failed => Some(ProofOutcome::Failed {
+                message: proof::failure(&self.state, &self.proof, &now),
+                is_unreachable: !self.proof.ports.iter().any(|port| port.reached),
             }),
         }
     }
@@ -108,7 +108,7 @@ pub fn next_release<'a>(
         .iter()
         .filter(|carrier| inputs.asked.contains_key(&carrier.machine))
         .filter(|carrier| *inputs.holder != Holder::Machine(carrier.machine.clone()))
-        .filter(|carrier| before_rules(inputs, carrier, now).is_none())
+        .filter(|carrier| gate_before_rules(inputs, carrier, now).is_none())
         .filter_map(|carrier| match carrier.deletion {
             CarrierDeletion::Since(since) => Some((since, carrier)),
             CarrierDeletion::No | CarrierDeletion::WithoutHook => None,
@@ -130,7 +130,7 @@ pub fn carrier_findings(
         .map(|carrier| {
             let is_next = next.is_some_and(|next| next.machine == carrier.machine);
             let decided = |by_rules: &dyn Fn() -> Gate| {
-                before_rules(inputs, carrier, now).unwrap_or_else(by_rules)
+                gate_before_rules(inputs, carrier, now).unwrap_or_else(by_rules)
             };
             let mut gate = match carrier.deletion {
                 CarrierDeletion::Since(_) if inputs.asked.contains_key(&carrier.machine) => {
@@ -160,11 +160,16 @@ pub fn carrier_findings(
 }
 
 /// The decision of what comes before the rules. `None` leaves the decision to the rules.
-fn before_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, now: Timestamp) -> Option<Gate> {
+fn gate_before_rules(
+    inputs: &ReleaseInputs<'_>,
+    carrier: &Carrier,
+    now: Timestamp,
+) -> Option<Gate> {
     let cluster = inputs.cluster;
-    if let Some(decision) = precedence::of_facts(cluster, &carrier.operator, GateMode::Enforce, now)
+    if let Some(decision) =
+        precedence::of_facts(cluster, &carrier.gate_override, GateMode::Enforce, now)
     {
-        let overrides = [&carrier.operator, &cluster.operator].into_iter();
+        let overrides = [&carrier.gate_override, &cluster.gate_override].into_iter();
         let message = match decision {
             GateDecision::Open(_) => CLUSTER_DELETING.to_owned(),
             _ => override_text(overrides, now).unwrap_or_default(),
@@ -238,7 +243,7 @@ fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: T
             let reached_since = inputs
                 .cluster
                 .remote_connection
-                .good_since()
+                .true_since()
                 .map(|since| since.max(proof.since));
             let is_reached = reached_since
                 .is_some_and(|since| inputs.now.saturating_duration_since(since) >= WITHOUT_PROOF);

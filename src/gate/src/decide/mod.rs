@@ -2,13 +2,13 @@
 //! what has changed.
 
 pub(crate) mod admission;
-pub(crate) mod always_open;
 pub(crate) mod classify;
 pub(crate) mod cluster;
 pub(crate) mod evaluation;
 pub(crate) mod finalizer;
 pub(crate) mod floating_ip;
 pub(crate) mod freshness;
+pub(crate) mod open_without_proof;
 pub(crate) mod precedence;
 pub(crate) mod proof;
 pub(crate) mod release;
@@ -140,7 +140,7 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
             }
             Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => {
                 evaluation.release = release::observed_release(state, name, machine, now, needs);
-                evaluation.finalizer = finalizer::unhooked(state, machine, now);
+                evaluation.finalizer = finalizer::finalizer_decision(state, machine, now);
             }
             _ => {}
         }
@@ -174,7 +174,7 @@ fn conclude(
         if matches!(machine.want.deletion, Deletion::OutOfBand { .. }) {
             // Once the release is open, the server is deleted after the members.
             evaluation.finalizer = if evaluation.release.is_open() {
-                finalizer::unhooked(state, machine, now)
+                finalizer::finalizer_decision(state, machine, now)
             } else {
                 evaluation.release
             };
@@ -200,7 +200,7 @@ fn conclude(
         }
         machine.was_open |= evaluation.admission.is_open();
         let gates = &mut machine.gates;
-        settle(
+        store_decision(
             GateName::Admission,
             &mut gates.admission,
             &mut gates.admission_since,
@@ -208,7 +208,7 @@ fn conclude(
             now,
             effects,
         );
-        settle(
+        store_decision(
             GateName::Release,
             &mut gates.release,
             &mut gates.release_since,
@@ -216,7 +216,7 @@ fn conclude(
             now,
             effects,
         );
-        settle(
+        store_decision(
             GateName::Finalizer,
             &mut gates.finalizer,
             &mut gates.finalizer_since,
@@ -227,7 +227,7 @@ fn conclude(
     }
 }
 
-fn settle(
+fn store_decision(
     gate: GateName,
     decision: &mut GateDecision,
     since: &mut Option<Stamp>,

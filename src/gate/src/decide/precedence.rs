@@ -21,19 +21,24 @@ pub(crate) fn precedence(state: &State, machine: &Machine, now: &Now) -> Option<
         return Some(GateDecision::Held(GateCause::Paused));
     }
     let mode = state.settings.mode;
-    of_facts(&desired.cluster, &machine.want.operator, mode, now.wall)
-        .or_else(|| (!desired.enabled).then_some(GateDecision::Open(GateCause::Disabled)))
+    of_facts(
+        &desired.cluster,
+        &machine.want.gate_override,
+        mode,
+        now.wall,
+    )
+    .or_else(|| (!desired.enabled).then_some(GateDecision::Open(GateCause::Disabled)))
 }
 
 /// What decides before the rules of a gate on a machine without a load balancer: `precedence` without the machine's own
 /// pause and `enabled`.
 pub(crate) fn of_facts(
     cluster: &ClusterFacts,
-    operator: &GateOverride,
+    gate_override: &GateOverride,
     mode: GateMode,
     now: Timestamp,
 ) -> Option<GateDecision> {
-    let overrides = || [operator, &cluster.operator].into_iter();
+    let overrides = || [gate_override, &cluster.gate_override].into_iter();
     if cluster.paused {
         return Some(GateDecision::Held(GateCause::Paused));
     }
@@ -80,8 +85,8 @@ pub(crate) fn overrides<'a>(
     state: &'a State,
     machine: Option<&'a Machine>,
 ) -> impl Iterator<Item = &'a GateOverride> + Clone {
-    let of_the_machine = machine.map(|machine| &machine.want.operator);
-    let of_the_cluster = state.cluster().map(|cluster| &cluster.operator);
+    let of_the_machine = machine.map(|machine| &machine.want.gate_override);
+    let of_the_cluster = state.cluster().map(|cluster| &cluster.gate_override);
     of_the_machine.into_iter().chain(of_the_cluster)
 }
 
@@ -124,7 +129,7 @@ pub(crate) fn blind(state: &State, now: &Now) -> Option<GateCause> {
     }
     match state.desired.as_ref().map(|desired| &desired.id) {
         None | Some(Lookup::Unknown) => return Some(GateCause::NotObserved),
-        Some(Lookup::Absent) => return Some(GateCause::LoadBalancerNotMade),
+        Some(Lookup::Absent) => return Some(GateCause::LoadBalancerNotCreated),
         Some(Lookup::Found(_)) => {}
     }
     if state.reads.tree.is_none() {

@@ -60,7 +60,7 @@ fn wanted(
     match machine.stage {
         Stage::Serving => {
             let asks = matches!(others, Others::Serve)
-                && machine.proofs.may(now.instant)
+                && machine.release_attempts.is_due(now.instant)
                 && current_reach(state, machine, now).is_none();
             asks.then(|| (Round::InService, vec![true; state.ports.len()]))
         }

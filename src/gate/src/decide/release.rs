@@ -2,15 +2,15 @@
 
 use crate::{
     decide::{
-        always_open::{does_not_serve, never_initialised, never_served, server_down},
         evaluation::Needs,
         freshness::lists_are_fresh,
+        open_without_proof::{does_not_serve, never_initialised, never_served, server_down},
         precedence::{blind, precedence},
         serving,
     },
     model::{
         clock::Now,
-        decision::{GateCause, GateDecision, Proven},
+        decision::{GateCause, GateDecision, ReleaseBasis},
         evidence::{Certainty, Others},
         machine::{Machine, Stage},
         proof::Reach,
@@ -19,7 +19,8 @@ use crate::{
 };
 use capo_core::{GateMode, ObjectName};
 
-/// The decision of precedence and the always-open rules on a release for which the hook or the finalizer waits.
+/// The decision of precedence, or of a case that needs no proof, on a release for which the hook or the finalizer
+/// waits.
 pub(crate) enum Before {
     /// One of them has decided.
     Decided(GateDecision),
@@ -27,7 +28,7 @@ pub(crate) enum Before {
     Rules,
 }
 
-/// Applies precedence and the always-open rules to a machine that waits for its release.
+/// Applies precedence, and the cases that need no proof, to a machine that waits for its release.
 pub(crate) fn before_rules(
     state: &State,
     machine: &Machine,
@@ -101,9 +102,9 @@ pub(crate) fn rules(
             // The controller acts on this decision only while these reads are fresh.
             needs.lists |= !lists_are_fresh(state, now);
             GateDecision::Open(GateCause::Released(if machine.required.is_some() {
-                Proven::ThroughTheEndpoint
+                ReleaseBasis::Proof
             } else {
-                Proven::NotPossible
+                ReleaseBasis::OthersServedLongEnough
             }))
         }
         (Stage::Released, _) => match machine.gates.release {
@@ -127,11 +128,11 @@ pub(crate) fn rules(
 
 /// The cause of the hold before the drain, once Octavia shows that other machines serve.
 fn before_the_drain(state: &State, machine: &Machine, now: &Now) -> GateCause {
-    if !machine.proofs.may(now.instant) {
+    if !machine.release_attempts.is_due(now.instant) {
         return GateCause::Unproven;
     }
     match machine.reach.as_ref().map(|(_, reach)| reach) {
-        Some(Reach::Wrong(_)) => GateCause::NoAnswer,
+        Some(Reach::Wrong(_)) => GateCause::WrongAnswer,
         Some(Reach::Unreachable(_)) if state.is_connected() => GateCause::Unreachable,
         Some(Reach::Unreachable(_)) => GateCause::UnreachableForAll,
         Some(Reach::Ports(_)) => GateCause::NotFresh,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::{
     clock::Now,
-    desired::{Deletion, Health, ServerState},
+    desired::{Deletion, ObservedCondition, ServerState},
     event::ProbeOutcome,
     evidence::{Evidence, Lack, Others, Serving, Want},
     machine::{Machine, Stage},
@@ -34,7 +34,7 @@ pub(crate) fn server_is_recent(machine: &Machine, now: &Now) -> bool {
 
 /// Whether Cluster API found the API server's pod unhealthy.
 pub(crate) fn is_unhealthy(machine: &Machine) -> bool {
-    machine.want.api_server_pod == Health::Bad
+    machine.want.api_server_pod == ObservedCondition::False
 }
 
 /// Whether the machine is being removed: its member gets no more traffic, or will get none soon.
@@ -107,7 +107,7 @@ pub(crate) fn serves_at_present(
         if monitor_decides(port) {
             return Serving::No(Lack::NotOnline);
         }
-        if machine.want.node == Health::Bad || !machine.want.has_node {
+        if machine.want.node == ObservedCondition::False || !machine.want.has_node {
             return Serving::No(Lack::NoEvidence);
         }
     }
@@ -175,8 +175,8 @@ pub(crate) fn is_known_to_be_up(state: &State, machine: &Machine, now: &Now) -> 
     let cluster = state.cluster();
     let kubeadm = cluster.is_some_and(|cluster| cluster.kubeadm_control_plane);
     let by_cluster_api = match (machine.want.api_server_pod, machine.want.node) {
-        (Health::Good(_), _) => true,
-        (_, Health::Good(_)) => !kubeadm,
+        (ObservedCondition::TrueSince(_), _) => true,
+        (_, ObservedCondition::TrueSince(_)) => !kubeadm,
         _ => false,
     };
     by_cluster_api || is_ready(machine, now)
@@ -190,7 +190,7 @@ pub(crate) fn is_ready(machine: &Machine, now: &Now) -> bool {
 /// Whether no monitor shows which members of a port are up, and Cluster API has lost its connection to the API server.
 pub(crate) fn no_machine_is_reached(state: &State, port: &Port) -> bool {
     let connection = state.cluster().map(|cluster| cluster.remote_connection);
-    connection == Some(Health::Bad) && !State::monitor_is_usable(port)
+    connection == Some(ObservedCondition::False) && !State::monitor_is_usable(port)
 }
 
 /// Whether the machine's address and the cluster's CA, which a probe needs, are known.
@@ -228,8 +228,8 @@ pub(crate) fn others_serve(state: &State, leaving: &ObjectName, now: &Now) -> Ot
     answer
 }
 
-/// Whether an always-open rule or the bypass opened any machine's release. If so, members that were created disabled
-/// are enabled before the member of that machine is removed.
+/// Whether a bypass, or a case that needs no proof, opened any machine's release. If so, members that were created
+/// disabled are enabled before the member of that machine is removed.
 pub(crate) fn any_release_is_open(state: &State) -> bool {
     state.machines.values().any(|machine| {
         machine.gates.release.is_open() && machine.stage == Stage::Serving && is_leaving(machine)

@@ -97,17 +97,16 @@ pub(crate) fn carry_release(
     let failure = state
         .proof
         .as_ref()
-        .map(|row| proof::failure(state, row, now))
+        .map(|proof| proof::failure(state, proof, now))
         .unwrap_or_default();
     let facts = Facts {
         others,
         fresh: state.is_fresh(now) && blind(state, now).is_none(),
         listed: lists_are_fresh(state, now),
         applied: state.read_after_write(),
-        outcome: state
-            .proof
-            .as_ref()
-            .map_or(ProofOutcome::Pending, |row| proof::outcome(state, row, now)),
+        outcome: state.proof.as_ref().map_or(ProofOutcome::Pending, |proof| {
+            proof::outcome(state, proof, now)
+        }),
         failure: &failure,
         contradicted: state.proof.as_ref().is_some_and(proof::is_contradicted),
         provider: state.provider,
@@ -129,8 +128,8 @@ pub(crate) fn carry_release(
         };
         let before = machine.stage;
         if before == Stage::Serving {
-            machine.unclear = None;
-            begin(machine, &facts, needs, now);
+            machine.others_unknown_since = None;
+            begin_release(machine, &facts, needs, now);
         } else if is_over(machine, &facts, now) {
             call_off(machine, now);
         } else {
@@ -168,8 +167,8 @@ fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<Object
         |name: &ObjectName| !matches!(serving::others_serve(state, name, now), Others::None(..));
     let mut replaced = line.iter().filter(|(name, _)| is_replaced(name));
     let first_replaced = replaced.next();
-    // A machine whose release was put off does not hold up the machines after it.
-    let may_begin = |machine: &Machine| machine.proofs.may(now.instant);
+    // A machine whose release was called off does not hold up the machines after it.
+    let may_begin = |machine: &Machine| machine.release_attempts.is_due(now.instant);
     let next = first_replaced
         .into_iter()
         .chain(replaced)
@@ -181,8 +180,8 @@ fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<Object
 
 /// Begins the release if other machines serve and the endpoint was observed. From here on the machine gets no new
 /// connections.
-fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now) {
-    if !matches!(facts.others, Others::Serve) || !machine.proofs.may(now.instant) {
+fn begin_release(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now) {
+    if !matches!(facts.others, Others::Serve) || !machine.release_attempts.is_due(now.instant) {
         return;
     }
     let required = match &facts.reach {
@@ -192,11 +191,11 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
     };
     if facts.is_up_to_date(needs) {
         machine.stage = Stage::Draining;
-        machine.drained = None;
+        machine.drained_since = None;
         machine.restoring = false;
         machine.required = required;
         machine.proven = None;
-        machine.proof_failure = None;
+        machine.called_off_because = None;
         // Refusals of earlier writes do not concern this release.
         for slot in &mut machine.slots {
             slot.refusal = None;
@@ -223,7 +222,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
         && facts.applied
         && is_drained(machine, ports, facts.provider)
     {
-        let drained = *machine.drained.get_or_insert(now.instant);
+        let drained = *machine.drained_since.get_or_insert(now.instant);
         if now.since(drained) >= facts.grace {
             machine.stage = if proves {
                 Stage::Proving
@@ -242,7 +241,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
             "without it too few requests through the endpoint were answered: {}",
             facts.failure
         );
-        put_off(machine, why, now);
+        call_off_and_back_off(machine, why, now);
         machine.contradicted = facts.contradicted;
         return;
     }
@@ -250,7 +249,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
         && let Some(why) =
             lasting_refusal(machine, facts, now).or_else(|| failed_deletion(machine, ports, facts))
     {
-        put_off(machine, why, now);
+        call_off_and_back_off(machine, why, now);
         return;
     }
     let answered = facts.outcome == ProofOutcome::Answered;
@@ -319,9 +318,9 @@ fn failed_deletion(machine: &Machine, ports: &[Port], facts: &Facts<'_>) -> Opti
 }
 
 /// Calls the release off. It begins again after a pause, which grows with every attempt.
-fn put_off(machine: &mut Machine, why: String, now: &Now) {
-    machine.proof_failure = Some(why);
-    machine.proofs.made(now.instant);
+fn call_off_and_back_off(machine: &mut Machine, why: String, now: &Now) {
+    machine.called_off_because = Some(why);
+    machine.release_attempts.record(now.instant);
     call_off(machine, now);
 }
 
@@ -329,12 +328,12 @@ fn put_off(machine: &mut Machine, why: String, now: &Now) {
 fn is_over(machine: &mut Machine, facts: &Facts<'_>, now: &Now) -> bool {
     match facts.others {
         Others::Serve => {
-            machine.unclear = None;
+            machine.others_unknown_since = None;
             false
         }
         Others::None(..) if facts.fresh => true,
         Others::None(..) | Others::NotYet(..) => {
-            let since = *machine.unclear.get_or_insert(now.instant);
+            let since = *machine.others_unknown_since.get_or_insert(now.instant);
             facts.fresh && now.since(since) >= facts.patience
         }
     }
@@ -344,8 +343,8 @@ fn is_over(machine: &mut Machine, facts: &Facts<'_>, now: &Now) -> bool {
 fn call_off(machine: &mut Machine, now: &Now) {
     machine.stage = Stage::Serving;
     machine.restoring = true;
-    machine.unclear = None;
-    machine.drained = None;
+    machine.others_unknown_since = None;
+    machine.drained_since = None;
     machine.required = None;
     machine.proven = None;
     machine.contradicted = false;
@@ -356,7 +355,7 @@ fn call_off(machine: &mut Machine, now: &Now) {
         slot.deleted = None;
         slot.refusal = None;
         // The member is put back at once, however many writes have failed before.
-        slot.attempts.go_on(now.instant);
+        slot.attempts.allow_at_once(now.instant);
     }
 }
 
@@ -369,7 +368,7 @@ fn is_drained(machine: &Machine, ports: &[Port], provider: Provider) -> bool {
         match member.provisioning {
             ProvisioningStatus::Active => member.gets_connections(provider) == Some(false),
             ProvisioningStatus::Error => true,
-            _ => member.lost.reads >= 3,
+            _ => member.pending_reads.reads >= 3,
         }
     })
 }

@@ -10,12 +10,12 @@ use capo_core::{
 /// Back-off of repeated attempts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Attempts {
-    pub(crate) made: u32,
+    pub(crate) count: u32,
     pub(crate) next: Option<Instant>,
 }
 
 impl Attempts {
-    pub(crate) fn may(&self, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.next.is_none_or(|next| next <= now)
     }
 
@@ -23,13 +23,13 @@ impl Attempts {
     /// one, so at most five attempts are made in the first ten minutes even if the process restarts in between.
     pub(crate) fn inherited(now: Instant) -> Self {
         let mut attempts = Self::default();
-        attempts.made(now);
+        attempts.record(now);
         attempts
     }
 
     /// Notes that the object that was written to is well at `now`. Once it has been well for the longest pause, earlier
     /// attempts no longer count.
-    pub(crate) fn rest(&mut self, now: Instant) {
+    pub(crate) fn forget_if_old(&mut self, now: Instant) {
         let is_long_ago =
             |next: Instant| now.saturating_duration_since(next) >= LONGEST_REPAIR_PAUSE;
         if self.next.is_some_and(is_long_ago) {
@@ -38,13 +38,13 @@ impl Attempts {
     }
 
     /// Allows the next attempt at once. The count of attempts stays, so the pauses between attempts go on growing.
-    pub(crate) fn go_on(&mut self, now: Instant) {
+    pub(crate) fn allow_at_once(&mut self, now: Instant) {
         self.next = Some(now);
     }
 
-    pub(crate) fn made(&mut self, now: Instant) {
-        let pause = repair_pause(self.made);
-        self.made = self.made.saturating_add(1);
+    pub(crate) fn record(&mut self, now: Instant) {
+        let pause = repair_pause(self.count);
+        self.count = self.count.saturating_add(1);
         self.next = now.checked_add(pause);
     }
 }

@@ -18,7 +18,7 @@ pub enum Call {
     /// Read the status tree and the members of these pools at the same time, because one decision depends on all of
     /// them. If they were read one after the other from a slow Octavia, the first would be out of date when the last
     /// arrives.
-    Bundle {
+    TreeAndMembers {
         /// The port number and the pool of each list.
         pools: Vec<(u16, PoolId)>,
     },
@@ -84,7 +84,7 @@ impl Sets {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Tree,
-    Bundle,
+    TreeAndMembers,
     Structure,
     Members(u16),
     Numbers(u16),
@@ -95,7 +95,7 @@ pub(crate) enum Purpose {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Write {
     /// Creates a listener, pool or monitor.
-    MakePart { port: u16, part: PartKind },
+    CreatePart { port: u16, part: PartKind },
     /// Attaches a pool to its listener.
     Attach { port: u16 },
     /// Sends a listener, pool or monitor a PUT of its own values, so that Octavia applies them again.
@@ -123,7 +123,7 @@ impl Write {
     /// The port of the listener, pool or monitor that is written; `None` for members.
     pub(crate) fn part_of(&self) -> Option<u16> {
         match self {
-            Self::MakePart { port, .. }
+            Self::CreatePart { port, .. }
             | Self::Attach { port }
             | Self::RepairPart { port, .. }
             | Self::ReplacePart { port, .. }

@@ -74,13 +74,13 @@ impl GateDecision {
     }
 }
 
-/// How a release was proven.
+/// What a release rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proven {
+pub enum ReleaseBasis {
     /// Requests through the endpoint were answered without the machine.
-    ThroughTheEndpoint,
+    Proof,
     /// The manager does not reach the endpoint, but other machines have served for long enough.
-    NotPossible,
+    OthersServedLongEnough,
 }
 
 /// Why a gate is open or held.
@@ -106,7 +106,7 @@ pub enum GateCause {
     /// Cluster API finds its API server unhealthy, and a health monitor has found its member down on every port.
     DoesNotServe,
     /// Other machines serve, and the machine's members are confirmed absent.
-    Released(Proven),
+    Released(ReleaseBasis),
     /// Its members are absent.
     MembersGone,
     /// The load balancer accepts no change, so the machine's member in it can't be removed.
@@ -129,7 +129,7 @@ pub enum GateCause {
     /// Two clusters claim one load balancer, or two objects one name.
     Ambiguous,
     /// There is no load balancer yet.
-    LoadBalancerNotMade,
+    LoadBalancerNotCreated,
     /// The load balancer is not found.
     LoadBalancerAbsent,
     /// A listener, pool or monitor of this port is in ERROR.
@@ -144,7 +144,7 @@ pub enum GateCause {
     LoadBalancerPending,
     /// Its member on this port is not ACTIVE.
     Member(u16, Class),
-    /// Its member can't be made: OpenStack refuses.
+    /// Its member can't be created: OpenStack refuses.
     Refused(u16, FailureClass),
     /// It is not known yet whether another machine serves this port.
     WaitingForEvidence(u16, Want),
@@ -155,7 +155,7 @@ pub enum GateCause {
     /// The first request through the endpoint is under way.
     Requesting,
     /// What answers through the endpoint is no API server of this cluster.
-    NoAnswer,
+    WrongAnswer,
     /// The manager does not reach the endpoint, and others have not served for long enough yet.
     Unreachable,
     /// Neither the manager nor Cluster API reaches the endpoint.
@@ -206,7 +206,7 @@ impl GateCause {
             Self::LoadBalancerAbsent | Self::LoadBalancerError | Self::PartError(..) => {
                 Reason::LoadBalancerError
             }
-            Self::LoadBalancerPending | Self::LoadBalancerNotMade | Self::PartMissing(..) => {
+            Self::LoadBalancerPending | Self::LoadBalancerNotCreated | Self::PartMissing(..) => {
                 Reason::LoadBalancerPending
             }
             Self::Member(_, class) => class_reason(class),
@@ -221,7 +221,7 @@ impl GateCause {
             Self::NoneServes
             | Self::WaitingForEvidence(..)
             | Self::NoOther(..)
-            | Self::NoAnswer
+            | Self::WrongAnswer
             | Self::Unproven => Reason::NoOtherMemberServing,
             Self::AnotherFirst
             | Self::Requesting

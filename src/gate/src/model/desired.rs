@@ -65,9 +65,9 @@ pub struct ClusterFacts {
     /// Machine with a nodeRef.
     pub initialised: bool,
     /// The operator's annotation on the `OpenStackCluster`.
-    pub operator: GateOverride,
+    pub gate_override: GateOverride,
     /// The Cluster's `RemoteConnectionProbe`: whether Cluster API reaches the API server.
-    pub remote_connection: Health,
+    pub remote_connection: ObservedCondition,
     /// Where clients reach the control plane; `None` until it is known.
     pub endpoint: Option<Endpoint>,
     /// PEM of the cluster's CA, to verify API servers with.
@@ -100,11 +100,11 @@ pub struct DesiredMachine {
     /// How far its deletion is.
     pub deletion: Deletion,
     /// The operator's annotation on the `OpenStackMachine`.
-    pub operator: GateOverride,
+    pub gate_override: GateOverride,
     /// `APIServerPodHealthy` of the Machine.
-    pub api_server_pod: Health,
+    pub api_server_pod: ObservedCondition,
     /// `NodeHealthy` of the Machine.
-    pub node: Health,
+    pub node: ObservedCondition,
     /// The Machine has a nodeRef.
     pub has_node: bool,
 }
@@ -159,21 +159,21 @@ pub enum ServerState {
 
 /// The status of a Kubernetes condition, as this process saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub enum ObservedCondition {
     /// True since this moment, as far as this process saw.
-    Good(Instant),
+    TrueSince(Instant),
     /// False.
-    Bad,
+    False,
     /// Unknown or absent.
     Unknown,
 }
 
-impl Health {
+impl ObservedCondition {
     /// Since when it is True.
-    pub(crate) fn good_since(self) -> Option<Instant> {
+    pub(crate) fn true_since(self) -> Option<Instant> {
         match self {
-            Self::Good(since) => Some(since),
-            Self::Bad | Self::Unknown => None,
+            Self::TrueSince(since) => Some(since),
+            Self::False | Self::Unknown => None,
         }
     }
 }

@@ -82,7 +82,7 @@ pub enum Answered {
     /// To a read of the tree.
     Tree(Answer<StatusTree>),
     /// To reads of the tree and of members that belong to one decision.
-    Bundle {
+    TreeAndMembers {
         /// The tree.
         tree: Answer<StatusTree>,
         /// The members of each pool, by port.

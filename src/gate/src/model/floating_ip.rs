@@ -26,7 +26,7 @@ pub struct Carrier {
     /// What Cluster API knows of its API server.
     pub api_server: ApiServer,
     /// The operator's annotation on its `OpenStackMachine`.
-    pub operator: GateOverride,
+    pub gate_override: GateOverride,
 }
 
 /// How far the deletion of a machine is.

@@ -38,19 +38,19 @@ pub(crate) struct Machine {
     pub(crate) hook_gone_since: Option<Instant>,
     pub(crate) stage: Stage,
     /// When every member of the machine was first seen drained.
-    pub(crate) drained: Option<Instant>,
+    pub(crate) drained_since: Option<Instant>,
     /// What the endpoint answered while the machine's members were in service, and when.
     pub(crate) reach: Option<(Instant, Reach)>,
     /// The ports on which requests through the endpoint must be answered without it; `None` where no proof is possible.
     pub(crate) required: Option<Vec<bool>>,
     /// When the requests without its members had been answered.
     pub(crate) proven: Option<Instant>,
-    /// Why the machine's last release was put off.
-    pub(crate) proof_failure: Option<String>,
-    /// The last release was put off because the machine itself went on answering through the endpoint.
+    /// Why the machine's last release was called off.
+    pub(crate) called_off_because: Option<String>,
+    /// The last release was called off because the machine itself went on answering through the endpoint.
     pub(crate) contradicted: bool,
-    /// The pauses between releases that were put off.
-    pub(crate) proofs: Attempts,
+    /// The pauses between releases that were called off.
+    pub(crate) release_attempts: Attempts,
     /// Since when other machines have served in its place without interruption.
     pub(crate) others_since: Option<Instant>,
     /// A release of the machine was called off, and its members are being put back.
@@ -59,7 +59,7 @@ pub(crate) struct Machine {
     /// hook is gone.
     pub(crate) others: Option<Others>,
     /// Since when it is unknown whether another machine still serves, while this one is being removed.
-    pub(crate) unclear: Option<Instant>,
+    pub(crate) others_unknown_since: Option<Instant>,
     pub(crate) gates: GateDecisions,
     /// The admission gate of the machine has been open.
     pub(crate) was_open: bool,
@@ -75,17 +75,17 @@ impl Machine {
             waiting_since: None,
             hook_gone_since: None,
             stage: Stage::Serving,
-            drained: None,
+            drained_since: None,
             reach: None,
             required: None,
             proven: None,
-            proof_failure: None,
+            called_off_because: None,
             contradicted: false,
-            proofs: Attempts::default(),
+            release_attempts: Attempts::default(),
             others_since: None,
             restoring: false,
             others: None,
-            unclear: None,
+            others_unknown_since: None,
             gates: GateDecisions::default(),
             was_open: false,
             needs_server_read: false,
@@ -159,7 +159,7 @@ pub(crate) struct Slot {
 impl Slot {
     /// Whether the last write of the member was refused and the pause before the next attempt is not over.
     pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
-        self.refusal.is_some() && !self.attempts.may(now)
+        self.refusal.is_some() && !self.attempts.is_due(now)
     }
 
     /// The member at the machine's address: the machine's own, or one of another name, which also sends clients to the

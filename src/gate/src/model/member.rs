@@ -17,7 +17,8 @@ pub(crate) struct Member {
     pub(crate) since: Stamp,
     /// Reads in a row that saw it ACTIVE, counted up to two.
     pub(crate) active_reads: u32,
-    pub(crate) lost: ConsecutiveReads,
+    /// The unbroken series of reads that showed it PENDING although its load balancer and pool were ACTIVE.
+    pub(crate) pending_reads: ConsecutiveReads,
     /// The unbroken series of reads that saw it ONLINE: its first and last read, and their number.
     pub(crate) online: Option<OnlineRun>,
     /// The unbroken series of reads that showed it ERROR or OFFLINE. OFFLINE may mean that nothing was reported about any
@@ -123,9 +124,9 @@ pub(crate) enum Owner {
     AddressOnly,
     /// Its name is one that capo-rs gives, but no machine of that name was handed over. Its address may be another
     /// machine's by now.
-    Gone,
+    NotHandedOver,
     /// Neither the name nor the address is of a machine of this cluster.
-    Stranger,
+    Unrelated,
 }
 
 /// A member's class. It follows from the member's own statuses only, never from those of its load balancer.

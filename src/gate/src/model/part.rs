@@ -65,7 +65,8 @@ pub(crate) struct Part<Id> {
 pub(crate) struct PartState {
     pub(crate) provisioning: ProvisioningStatus,
     pub(crate) since: Stamp,
-    pub(crate) lost: ConsecutiveReads,
+    /// The unbroken series of reads that showed it PENDING although its load balancer was ACTIVE.
+    pub(crate) pending_reads: ConsecutiveReads,
 }
 
 /// The consecutive reads that showed the same thing, such as PENDING although no operation can be under way.

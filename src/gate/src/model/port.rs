@@ -72,12 +72,12 @@ pub(crate) struct Port {
     /// Writes of its parts in a row that were not answered, or met a locked load balancer.
     pub(crate) failures: u32,
     /// The part that last got a PUT of its own values because it was broken.
-    pub(crate) pushed: Option<Pushed>,
+    pub(crate) last_put: Option<LastPut>,
 }
 
 /// A part that got a PUT of its own values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pushed {
+pub(crate) struct LastPut {
     pub(crate) id: PartId,
     pub(crate) at: Instant,
 }
@@ -136,8 +136,8 @@ impl Port {
     }
 
     /// Notes that a part got a PUT of its own values, whatever the outcome.
-    pub(crate) fn note_push(&mut self, kind: PartKind, now: Instant) {
-        self.pushed = self.part_id(kind).map(|id| Pushed { id, at: now });
+    pub(crate) fn note_repair_put(&mut self, kind: PartKind, now: Instant) {
+        self.last_put = self.part_id(kind).map(|id| LastPut { id, at: now });
     }
 
     /// The statuses of the parts that exist.

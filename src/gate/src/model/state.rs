@@ -56,7 +56,7 @@ pub struct State {
     /// was ONLINE for long enough.
     pub(crate) answered: bool,
     pub(crate) call: Option<InFlight>,
-    pub(crate) calls: u64,
+    pub(crate) last_call_id: u64,
     /// When the last write ended, whatever came of it.
     pub(crate) last_write: Option<Instant>,
     pub(crate) reads: Reads,
@@ -65,8 +65,8 @@ pub struct State {
     pub(crate) lookups: BTreeMap<String, MachineLookup>,
     /// The requests through the endpoint for the machine that is being released.
     pub(crate) proof: Option<Proof>,
-    /// The number of requests that were sent through the endpoint.
-    pub(crate) requests: u64,
+    /// The number of the last request that was sent through the endpoint.
+    pub(crate) last_request_id: u64,
     /// Since when nothing has answered through the endpoint; `None` unless a series of requests has shown that.
     pub(crate) unreachable_since: Option<Instant>,
     /// The machine that is being released.
@@ -130,7 +130,7 @@ pub(crate) struct Reads {
     /// The last lists of listeners and pools failed although the tree was answered.
     pub(crate) structure_trouble: Option<Trouble>,
     /// Since when something has been settling, and how many reads were made since.
-    pub(crate) ladder: Option<Ladder>,
+    pub(crate) settling: Option<SettlingReads>,
     /// The number of reads since a gate began to wait for the health of members.
     pub(crate) health: u32,
     /// The number of settled reads since the lists and monitors were last read.
@@ -148,7 +148,7 @@ pub(crate) struct Reads {
     /// A controller asked for a read.
     pub(crate) nudged: bool,
     /// The jitter of the next gap, as a factor.
-    pub(crate) factor: f64,
+    pub(crate) jitter_factor: f64,
     /// The gap that was to follow the last read, without jitter.
     pub(crate) interval: Duration,
     /// The age from which the last read is too old to decide on, unless [`State::fresh_for`] is longer.
@@ -157,21 +157,22 @@ pub(crate) struct Reads {
     pub(crate) interval_after: Option<Instant>,
 }
 
+/// The series of reads, with growing gaps, while something settles.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ladder {
+pub(crate) struct SettlingReads {
     pub(crate) start: Instant,
     pub(crate) reads: usize,
     /// A member is being enabled, for which no admission waits. The gaps are wide already after the first read, unless
     /// a machine waits for its release.
-    pub(crate) is_patient: bool,
+    pub(crate) is_enabling: bool,
 }
 
-impl Ladder {
+impl SettlingReads {
     pub(crate) fn from(start: Instant) -> Self {
         Self {
             start,
             reads: 0,
-            is_patient: false,
+            is_enabling: false,
         }
     }
 }
@@ -179,7 +180,8 @@ impl Ladder {
 /// A lookup of whether a machine still exists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineLookup {
-    pub(crate) sent: Instant,
+    /// When the lookup was started; once it has ended, when it ended.
+    pub(crate) changed_at: Instant,
     pub(crate) under_way: bool,
     pub(crate) absent: bool,
 }
@@ -201,17 +203,17 @@ impl State {
             watched_since: None,
             answered: false,
             call: None,
-            calls: 0,
+            last_call_id: 0,
             last_write: None,
             reads: Reads {
-                factor: 1.0,
+                jitter_factor: 1.0,
                 structure_due: true,
                 ..Reads::default()
             },
             trouble: None,
             lookups: BTreeMap::new(),
             proof: None,
-            requests: 0,
+            last_request_id: 0,
             unreachable_since: None,
             releasing: None,
             summary: Summary::default(),
@@ -331,7 +333,7 @@ impl State {
     /// Whether Cluster API reaches the API servers.
     pub(crate) fn is_connected(&self) -> bool {
         self.cluster()
-            .is_some_and(|cluster| cluster.remote_connection.good_since().is_some())
+            .is_some_and(|cluster| cluster.remote_connection.true_since().is_some())
     }
 
     /// Whether nothing may be written at all.

@@ -27,19 +27,23 @@ use capo_core::{
 const READYZ: &str = "/readyz";
 
 /// Creates what is missing, and sends a PUT of its own values to what is broken, port by port.
-pub(crate) fn make_or_repair(state: &State, desired: &LoadBalancerSpec, now: &Now) -> Option<Todo> {
+pub(crate) fn create_or_repair(
+    state: &State,
+    desired: &LoadBalancerSpec,
+    now: &Now,
+) -> Option<Todo> {
     state
         .ports
         .iter()
-        .filter(|port| port.ambiguous.is_none() && port.attempts.may(now.instant))
+        .filter(|port| port.ambiguous.is_none() && port.attempts.is_due(now.instant))
         .find_map(|port| {
-            make(state, desired, port, now).or_else(|| repair(state, desired, port, now))
+            create(state, desired, port, now).or_else(|| repair(state, desired, port, now))
         })
 }
 
 /// Creates a missing listener, pool or monitor. The lists are read before the first POST, because a reply may have been
 /// lost, or another process may have created the part.
-fn make(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> Option<Todo> {
+fn create(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> Option<Todo> {
     let missing = port.listener.is_none()
         || port.pool.is_none()
         || port.monitor.is_none() && !port.monitor_refused;
@@ -62,12 +66,12 @@ fn make(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> Op
             .is_some_and(|(tree, list)| tree.instant > list);
         return newer.then_some(Todo::Structure);
     }
-    let make = |part, change| {
+    let create = |part, change| {
         let port = port.number;
-        Some(Todo::Write(Write::MakePart { port, part }, change))
+        Some(Todo::Write(Write::CreatePart { port, part }, change))
     };
     let Some(listener) = &port.listener else {
-        return make(
+        return create(
             PartKind::Listener,
             Change::CreateListener(NewListener {
                 loadbalancer_id: desired.id.found()?.clone(),
@@ -93,7 +97,7 @@ fn make(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> Op
                 },
             ));
         }
-        return make(
+        return create(
             PartKind::Pool,
             Change::CreatePool(NewPool {
                 name: port.name.clone(),
@@ -111,7 +115,7 @@ fn make(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> Op
     let monitor_type = wanted_type(port, desired)
         .cloned()
         .unwrap_or(MonitorType::Tcp);
-    make(
+    create(
         PartKind::Monitor,
         Change::CreateMonitor(NewHealthMonitor {
             pool_id: pool.id.clone(),
@@ -158,14 +162,14 @@ fn repair(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> 
                 port: number,
                 part: kind,
             },
-            push(desired, port, id),
+            repair_put(desired, port, id),
         )
     };
     on_fresh(state, now, || Some(todo))
 }
 
 /// A PUT of a part's own values.
-fn push(desired: &LoadBalancerSpec, port: &Port, id: PartId) -> Change {
+fn repair_put(desired: &LoadBalancerSpec, port: &Port, id: PartId) -> Change {
     let name = port.name.clone();
     match id {
         PartId::Pool(id) => Change::UpdatePool { id, name },
@@ -183,26 +187,26 @@ fn push(desired: &LoadBalancerSpec, port: &Port, id: PartId) -> Change {
 }
 
 /// How long a PUT of its own values counts for a part's present failure.
-const PUSH_LASTS: Duration = Duration::from_hours(1);
+const PUT_COUNTS_FOR: Duration = Duration::from_hours(1);
 
 /// Whether a part that is still in ERROR after a PUT of its own values may be deleted and created again. The deletion
 /// of a pool also deletes its members, and the deletion of a listener ends its traffic, so the pool must be empty.
 /// While there is no monitor, members get traffic whatever their health is, so no machine may be leaving.
 fn may_replace(state: &State, port: &Port, id: &PartId, now: &Now) -> bool {
     let kind = id.kind();
-    let was_pushed = port
+    let was_put = port
         .part(kind)
-        .zip(port.pushed.as_ref())
-        .is_some_and(|(broken, pushed)| {
+        .zip(port.last_put.as_ref())
+        .is_some_and(|(broken, last_put)| {
             broken.provisioning == ProvisioningStatus::Error
-                && *id == pushed.id
-                && now.since(pushed.at) < PUSH_LASTS
+                && *id == last_put.id
+                && now.since(last_put.at) < PUT_COUNTS_FOR
         });
     let loses_nothing = match kind {
         PartKind::Listener | PartKind::Pool => port.members.is_empty(),
         PartKind::Monitor => no_machine_leaves(state),
     };
-    was_pushed && loses_nothing
+    was_put && loses_nothing
 }
 
 /// Whether no machine is being deleted.
@@ -229,7 +233,7 @@ fn has_other_type(port: &Port, desired: &LoadBalancerSpec) -> bool {
 /// get traffic whatever their health is.
 fn retype(state: &State, port: &Port, desired: &LoadBalancerSpec, now: &Now) -> Option<Todo> {
     let monitor = port.monitor.as_ref()?;
-    let may = port.retypes.may(now.instant) && no_machine_leaves(state);
+    let may = port.retypes.is_due(now.instant) && no_machine_leaves(state);
     if !may || !has_other_type(port, desired) {
         return None;
     }
@@ -252,7 +256,7 @@ pub(crate) fn update_settings(
     state
         .ports
         .iter()
-        .filter(|port| port.is_ready() && port.attempts.may(now.instant))
+        .filter(|port| port.is_ready() && port.attempts.is_due(now.instant))
         .find_map(|port| {
             retype(state, port, desired, now)
                 .or_else(|| numbers(port, desired))

@@ -6,7 +6,7 @@ use crate::{
         call::Operation,
         clock::{Now, Stamp},
         decision::GateDecision,
-        desired::{Deletion, Health, LoadBalancerSpec, ServerState},
+        desired::{Deletion, LoadBalancerSpec, ObservedCondition, ServerState},
         evidence::Others,
         machine::{Machine, Stage},
         member::{JOINING, Member, before_release},
@@ -48,16 +48,17 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         // The leaving machine still gets connections, so no client fails while the restore waits until no worker of
         // Octavia can resume the drain and undo the restore.
         let waits = machine.contradicted && !matches!(machine.others, Some(Others::None(..)));
-        let is_lost = if waits {
-            member.lost.spans(state.orphan_span())
+        let is_orphaned = if waits {
+            member.pending_reads.spans(state.orphan_span())
         } else {
-            member.lost.reads >= 3
+            member.pending_reads.reads >= 3
         };
-        if member.provisioning.is_pending() && !is_lost {
+        if member.provisioning.is_pending() && !is_orphaned {
             return None;
         }
         // An attempt to put the member back has failed in Octavia. It is repeated after the pauses of a repair.
-        if member.provisioning == ProvisioningStatus::Error && !place.slot.attempts.may(now.instant)
+        if member.provisioning == ProvisioningStatus::Error
+            && !place.slot.attempts.is_due(now.instant)
         {
             return None;
         }
@@ -175,7 +176,7 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
         } else {
             // Nothing but the Node distinguishes the machine from one whose API server never started.
             let has_started = machine.want.has_node || !machine.want.admitted;
-            has_started && machine.want.node != Health::Bad
+            has_started && machine.want.node != ObservedCondition::False
         };
         is_up && !is_down && !serving::is_leaving(machine) && !serving::is_unhealthy(machine)
     })
@@ -231,8 +232,8 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 return None;
             }
             let member = place.member()?;
-            let lost = member.lost.spans(state.orphan_span());
-            if member.provisioning.is_pending() && !lost {
+            let is_orphaned = member.pending_reads.spans(state.orphan_span());
+            if member.provisioning.is_pending() && !is_orphaned {
                 return None;
             }
             let others = matches!(machine.others, Some(Others::Serve));
@@ -265,7 +266,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 });
             }
             let again = slot.deleted.is_some() || slot.refusal.is_some();
-            if again && !slot.attempts.may(now.instant) {
+            if again && !slot.attempts.is_due(now.instant) {
                 return None;
             }
             on_fresh(state, now, || {

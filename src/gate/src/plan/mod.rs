@@ -34,33 +34,39 @@ use capo_core::{Priority, ids::PoolId};
 /// Starts the probes, requests and lookups that are due and at most one call to Octavia, and sets the alarm for what
 /// comes next.
 pub(crate) fn start_calls(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
-    let due = schedule::settle(state, now);
+    let due = schedule::schedule_reads(state, now);
     probe(state, now, effects);
     requests::send(state, now, effects);
     look_up(state, now, effects);
     if state.call.is_none()
         && let Some((purpose, call)) = next_call(state, due, now)
     {
-        begin(state, purpose, call, now, effects);
+        begin_call(state, purpose, call, now, effects);
     }
     state.alarm = schedule::alarm(state, due, now);
 }
 
-fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &mut Vec<Effect>) {
+fn begin_call(
+    state: &mut State,
+    purpose: Purpose,
+    call: Call,
+    now: &Now,
+    effects: &mut Vec<Effect>,
+) {
     let priority = priority_of(state, &purpose);
-    if matches!(purpose, Purpose::Tree | Purpose::Bundle) {
+    if matches!(purpose, Purpose::Tree | Purpose::TreeAndMembers) {
         state.reads.tried = Some(now.instant);
     }
-    state.calls = state.calls.wrapping_add(1);
+    state.last_call_id = state.last_call_id.wrapping_add(1);
     state.call = Some(InFlight {
-        id: state.calls,
+        id: state.last_call_id,
         began: now.stamp(),
         purpose,
         outdated: false,
         sets: Sets::of(&call),
     });
     effects.push(Effect::Call {
-        id: state.calls,
+        id: state.last_call_id,
         call,
         priority,
     });
@@ -71,7 +77,7 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
 pub(crate) fn priority_of(state: &State, purpose: &Purpose) -> Priority {
     let gate = match purpose {
         Purpose::Write(write) => gate_waits_for(state, write),
-        Purpose::Tree | Purpose::Bundle | Purpose::Members(_) => {
+        Purpose::Tree | Purpose::TreeAndMembers | Purpose::Members(_) => {
             state.reads.wanted
                 || state.reads.lists_wanted
                 || state.machines.values().any(is_short_of_a_read)
@@ -80,7 +86,7 @@ pub(crate) fn priority_of(state: &State, purpose: &Purpose) -> Priority {
     };
     if gate {
         Priority::Gate
-    } else if state.reads.ladder.is_some()
+    } else if state.reads.settling.is_some()
         || state.reads.health_wanted
         || matches!(purpose, Purpose::Write(_))
     {
@@ -116,7 +122,7 @@ fn is_short_of_a_read(machine: &Machine) -> bool {
 /// Whether a gate can't open before this write is done.
 fn gate_waits_for(state: &State, write: &Write) -> bool {
     match write {
-        Write::MakePart { .. } | Write::Attach { .. } => true,
+        Write::CreatePart { .. } | Write::Attach { .. } => true,
         Write::Member { machine, .. } => state.machines.get(machine).is_some_and(|machine| {
             !machine.want.admitted || machine.restoring || machine.want.deletion != Deletion::No
         }),
@@ -217,7 +223,7 @@ fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
     if pools.is_empty() {
         (Purpose::Tree, Call::Tree)
     } else {
-        (Purpose::Bundle, Call::Bundle { pools })
+        (Purpose::TreeAndMembers, Call::TreeAndMembers { pools })
     }
 }
 
@@ -239,14 +245,14 @@ fn list_members(
 fn next_write(state: &State, desired: &LoadBalancerSpec, now: &Now) -> Option<Todo> {
     let is_deleting = desired.cluster.cluster_deleting;
     if !is_deleting && !state.machines_known {
-        return listeners::make_or_repair(state, desired, now)
+        return listeners::create_or_repair(state, desired, now)
             .or_else(|| listeners::update_settings(state, desired, now));
     }
     let todo = members::restore(state, now).or_else(|| {
         if is_deleting {
             None
         } else {
-            listeners::make_or_repair(state, desired, now)
+            listeners::create_or_repair(state, desired, now)
         }
     });
     let todo = todo

@@ -30,15 +30,15 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
         }
         port.members.iter().find_map(|member| {
             let machine = member.name.strip_prefix(&port.prefix)?;
-            let lost = member.lost.spans(state.orphan_span());
+            let is_orphaned = member.pending_reads.spans(state.orphan_span());
             let is_left_over = match member.owner {
-                Owner::Gone => is_confirmed_gone(state, machine, now),
+                Owner::NotHandedOver => is_confirmed_gone(state, machine, now),
                 Owner::NameOnly => is_replaced(state, machine, member, port),
-                Owner::Ours | Owner::AddressOnly | Owner::Stranger => false,
+                Owner::Ours | Owner::AddressOnly | Owner::Unrelated => false,
             };
             if !is_left_over
-                || !member.prunes.may(now.instant)
-                || member.provisioning.is_pending() && !lost
+                || !member.prunes.is_due(now.instant)
+                || member.provisioning.is_pending() && !is_orphaned
             {
                 return None;
             }
@@ -94,7 +94,7 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         .ports
         .iter()
         .flat_map(|port| port.members.iter().map(move |member| (port, member)))
-        .filter(|(_, member)| member.owner == Owner::Gone)
+        .filter(|(_, member)| member.owner == Owner::NotHandedOver)
         .peekable();
     if gone.peek().is_none() {
         state.lookups.clear();
@@ -109,14 +109,14 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         };
         let known = known.remove(machine).or_else(|| lookups.remove(machine));
         let due = known.is_none_or(|lookup: MachineLookup| {
-            !lookup.under_way && now.since(lookup.sent) >= LOOKUP_AGAIN
+            !lookup.under_way && now.since(lookup.changed_at) >= LOOKUP_AGAIN
         });
         let lookup = if due && !paused && member.ownerless_reads >= 2 && !machine.is_empty() {
             effects.push(Effect::LookUp {
                 machine: machine.to_owned(),
             });
             Some(MachineLookup {
-                sent: now.instant,
+                changed_at: now.instant,
                 under_way: true,
                 absent: false,
             })
@@ -134,6 +134,6 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
 /// is until the next lookup has ended.
 pub(crate) fn is_confirmed_gone(state: &State, machine: &str, now: &Now) -> bool {
     state.lookups.get(machine).is_some_and(|lookup| {
-        lookup.absent && !lookup.under_way && now.since(lookup.sent) <= LOOKUP_AGAIN + FRESH
+        lookup.absent && !lookup.under_way && now.since(lookup.changed_at) <= LOOKUP_AGAIN + FRESH
     })
 }

@@ -15,8 +15,9 @@ use crate::{
 use capo_core::ProvisioningStatus;
 
 /// Whether a member may be removed. A member that is ACTIVE or may serve needs another one on its port that may serve.
-/// The last one is removed only if the cluster is being deleted, if an always-open rule or a bypass opened the gate, if
-/// the Machine is being deleted without our hook, or if the machine was never admitted and does not serve the port.
+/// The last one is removed only if the cluster is being deleted, if a bypass or a case that needs no proof opened the
+/// gate, if the Machine is being deleted without our hook, or if the machine was never admitted and does not serve the
+/// port.
 pub(crate) fn may_remove(
     state: &State,
     owner: Option<&Machine>,

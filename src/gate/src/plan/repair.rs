@@ -41,7 +41,7 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
         let class = classify::slot(slot, port, state.orphan_span());
         if !matches!(class, Class::Error | Class::Orphaned)
             || serving::is_not_needed(state, machine)
-            || !slot.attempts.may(now.instant)
+            || !slot.attempts.is_due(now.instant)
         {
             return None;
         }

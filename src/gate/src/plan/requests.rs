@@ -33,12 +33,12 @@ pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
             continue;
         };
         for _ in 0..due {
-            state.requests = state.requests.wrapping_add(1);
-            port.requests.push(state.requests);
+            state.last_request_id = state.last_request_id.wrapping_add(1);
+            port.requests.push(state.last_request_id);
             port.sent = Some(now.instant);
             port.last_request = request.to_string();
             effects.push(Effect::Request {
-                id: state.requests,
+                id: state.last_request_id,
                 request: request.clone(),
             });
         }

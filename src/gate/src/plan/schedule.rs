@@ -9,7 +9,7 @@ use crate::{
         decision::GateCause,
         member::Owner,
         settings::{EVIDENCE_BEFORE_REPAIR, Schedule},
-        state::{Ladder, State},
+        state::{SettlingReads, State},
     },
     plan::{prune, requests},
 };
@@ -31,14 +31,14 @@ const AT_ONCE: Duration = Duration::from_millis(250);
 /// How soon an implausible read is repeated.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Starts or ends the ladder, which is a series of ever wider gaps, depending on whether anything is settling. Returns
-/// when the next read of the tree is due; `None` before the first read, which is due at once.
-pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
-    match (is_unsettled(state), &state.reads.ladder) {
+/// Starts or ends the series of reads with growing gaps, depending on whether anything is settling. Returns when the
+/// next read of the tree is due; `None` before the first read, which is due at once.
+pub(crate) fn schedule_reads(state: &mut State, now: &Now) -> Option<Instant> {
+    match (is_unsettled(state), &state.reads.settling) {
         (true, None) => {
-            state.reads.ladder = Some(Ladder::from(now.instant));
+            state.reads.settling = Some(SettlingReads::from(now.instant));
         }
-        (false, Some(_)) => state.reads.ladder = None,
+        (false, Some(_)) => state.reads.settling = None,
         _ => {}
     }
     // The widest gap that applied since the last read, so that an event that shortens the gap does not make that read
@@ -71,7 +71,7 @@ pub(crate) fn is_unsettled(state: &State) -> bool {
     if state.ports.iter().any(|port| {
         !port.is_ready()
             || port.members.iter().any(|member| {
-                matches!(member.owner, Owner::Gone | Owner::NameOnly)
+                matches!(member.owner, Owner::NotHandedOver | Owner::NameOnly)
                     || member.owner == Owner::Ours
                         && member.provisioning != ProvisioningStatus::Active
             })
@@ -96,12 +96,12 @@ pub(crate) fn gap(state: &State) -> Duration {
     if state.reads.suspect || state.balancer.not_found == 1 {
         return SOON;
     }
-    if let Some(ladder) = state.reads.ladder {
+    if let Some(settling) = state.reads.settling {
         let base = state
             .reads
             .tried
-            .map_or(ladder.start, |tried| tried.max(ladder.start));
-        let elapsed = base.saturating_duration_since(ladder.start);
+            .map_or(settling.start, |tried| tried.max(settling.start));
+        let elapsed = base.saturating_duration_since(settling.start);
         let creating = state.balancer.provisioning == Some(ProvisioningStatus::PendingCreate);
         let any_waits = || {
             state
@@ -109,12 +109,12 @@ pub(crate) fn gap(state: &State) -> Duration {
                 .values()
                 .any(|machine| machine.waiting_since.is_some())
         };
-        let reads = if ladder.is_patient && ladder.reads > 0 && !any_waits() {
+        let reads = if settling.is_enabling && settling.reads > 0 && !any_waits() {
             schedule.first.len()
         } else {
-            ladder.reads
+            settling.reads
         };
-        return ladder_gap(schedule, state.provider, creating, reads, elapsed);
+        return settling_gap(schedule, state.provider, creating, reads, elapsed);
     }
     if state.reads.health_wanted {
         let growth = 1.5_f64.powi(i32::try_from(state.reads.health.min(10)).unwrap_or(10));
@@ -128,7 +128,7 @@ pub(crate) fn gap(state: &State) -> Duration {
 }
 
 /// The gap after `reads` reads, if the last of them was made `elapsed` after Octavia accepted the operation.
-pub(crate) fn ladder_gap(
+pub(crate) fn settling_gap(
     schedule: &Schedule,
     provider: Provider,
     creating: bool,
@@ -165,17 +165,24 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
     }
     let base = state
         .reads
-        .ladder
-        .map_or(tried, |ladder| tried.max(ladder.start));
+        .settling
+        .map_or(tried, |settling| tried.max(settling.start));
     // The first gap is just longer than the shortest operation: a shorter gap would cost an additional call, and a
     // longer one would delay the gate.
-    let is_first = state.reads.ladder.is_some_and(|ladder| ladder.reads == 0);
-    let factor = if is_first { 1.0 } else { state.reads.factor };
+    let is_first = state
+        .reads
+        .settling
+        .is_some_and(|settling| settling.reads == 0);
+    let factor = if is_first {
+        1.0
+    } else {
+        state.reads.jitter_factor
+    };
     let mut gap = gap.mul_f64(factor.clamp(0.5, 1.5));
     if state.reads.wanted || state.reads.nudged {
         // What Octavia is still changing is read again soon in any case. What it has changed is read at once, but not
         // in a hot loop.
-        let soon = if state.reads.ladder.is_some() && !has_applied_all(state) {
+        let soon = if state.reads.settling.is_some() && !has_applied_all(state) {
             SOON
         } else {
             AT_ONCE
@@ -238,7 +245,7 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
             at(Some(trouble.until));
         }
         for lookup in state.lookups.values() {
-            at(lookup.sent.checked_add(prune::LOOKUP_AGAIN));
+            at(lookup.changed_at.checked_add(prune::LOOKUP_AGAIN));
         }
     }
     if state.reads.health_wanted || state.reads.probes_wanted {
@@ -264,14 +271,14 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
         }
         _ => None,
     };
-    at(bypass_end(&desired.cluster.operator));
+    at(bypass_end(&desired.cluster.gate_override));
     for machine in state.machines.values() {
-        at(bypass_end(&machine.want.operator));
+        at(bypass_end(&machine.want.gate_override));
         at(machine
             .hook_gone_since
             .and_then(|gone| gone.checked_add(SOON_GONE)));
         at(machine
-            .drained
+            .drained_since
             .and_then(|drained| drained.checked_add(state.settings.drain_grace)));
     }
     alarm

@@ -89,10 +89,10 @@ pub(crate) fn places(state: &State) -> impl Iterator<Item = (MemberPlace<'_>, &P
                         port,
                         slot,
                     };
-                    let free = port.ambiguous.is_none()
+                    let accepts_writes = port.ambiguous.is_none()
                         && !slot.has_duplicates
                         && pool.state.provisioning == ProvisioningStatus::Active;
-                    free.then_some((place, &pool.id))
+                    accepts_writes.then_some((place, &pool.id))
                 })
         })
 }

@@ -43,7 +43,7 @@ pub fn is_call_wanted(state: &State) -> bool {
             Write::Prune { port, member } => {
                 let port = state.ports.iter().find(|known| known.number == *port);
                 let members = port.into_iter().flat_map(|port| &port.members);
-                let is_left_over = |owner| matches!(owner, Owner::Gone | Owner::NameOnly);
+                let is_left_over = |owner| matches!(owner, Owner::NotHandedOver | Owner::NameOnly);
                 members
                     .into_iter()
                     .any(|known| known.id == *member && is_left_over(known.owner))
@@ -61,7 +61,8 @@ fn is_operation_wanted(state: &State, machine: &Machine, port: u16, operation: O
             Operation::Drain => !is_stopped && serving::is_leaving(machine),
             Operation::Delete => {
                 !is_stopped
-                    && (serving::is_not_needed(state, machine) || is_broken(state, machine, port))
+                    && (serving::is_not_needed(state, machine)
+                        || is_to_be_replaced(state, machine, port))
             }
             Operation::Create | Operation::Replace | Operation::Enable => {
                 !serving::is_not_needed(state, machine)
@@ -80,7 +81,7 @@ fn may_be_enabled(state: &State, machine: &ObjectName, port: u16) -> bool {
 }
 
 /// Whether the machine's member of a port is to be replaced.
-fn is_broken(state: &State, machine: &Machine, number: u16) -> bool {
+fn is_to_be_replaced(state: &State, machine: &Machine, number: u16) -> bool {
     let mut slots = machine.slots.iter().zip(&state.ports);
     slots.any(|(slot, port)| {
         let class = classify::slot(slot, port, state.orphan_span());

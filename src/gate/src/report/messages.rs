@@ -5,7 +5,7 @@ use crate::{
     model::{
         clock::Now,
         decision::{
-            CLUSTER_DELETING, GateCause, GateDecision, GateName, NEVER_INITIALISED, Proven,
+            CLUSTER_DELETING, GateCause, GateDecision, GateName, NEVER_INITIALISED, ReleaseBasis,
             SERVER_DOWN,
         },
         machine::{Machine, NamedMachine},
@@ -51,7 +51,7 @@ pub(crate) fn observed(state: &State, named: NamedMachine<'_>) -> String {
 }
 
 /// The operator's annotations, as a subordinate clause; empty if there are none.
-pub(crate) fn operator(state: &State, machine: Option<&Machine>, now: &Now) -> String {
+pub(crate) fn override_clause(state: &State, machine: Option<&Machine>, now: &Now) -> String {
     precedence::override_text(precedence::overrides(state, machine), now.wall)
         .map(|text| format!("; {text}"))
         .unwrap_or_default()
@@ -87,10 +87,10 @@ pub(crate) fn cause(state: &State, named: Option<NamedMachine<'_>>, cause: GateC
             "Its API server is down (APIServerPodHealthy is False) and gets no clients, so its deletion interrupts no client"
                 .to_owned()
         }
-        GateCause::Released(Proven::ThroughTheEndpoint) => {
+        GateCause::Released(ReleaseBasis::Proof) => {
             "Its members are removed, and requests through the endpoint were answered without it".to_owned()
         }
-        GateCause::Released(Proven::NotPossible) => format!(
+        GateCause::Released(ReleaseBasis::OthersServedLongEnough) => format!(
             "Its members are removed. No proof was possible, because the manager does not reach the endpoint ({}); the other machines have served for {} s",
             endpoint_trouble(machine),
             WITHOUT_PROOF.as_secs()
@@ -112,7 +112,7 @@ pub(crate) fn cause(state: &State, named: Option<NamedMachine<'_>>, cause: GateC
             format!("A request to OpenStack failed: {}", message.unwrap_or_default())
         }
         GateCause::Ambiguous => ambiguous(state),
-        GateCause::LoadBalancerNotMade => "There is no load balancer yet".to_owned(),
+        GateCause::LoadBalancerNotCreated => "There is no load balancer yet".to_owned(),
         GateCause::LoadBalancerAbsent => {
             "The load balancer does not exist in OpenStack; it is being created again".to_owned()
         }
@@ -159,7 +159,7 @@ pub(crate) fn cause(state: &State, named: Option<NamedMachine<'_>>, cause: GateC
         },
         GateCause::AnotherFirst => "Another machine is released first".to_owned(),
         GateCause::Requesting => "A request through the endpoint is under way".to_owned(),
-        GateCause::NoAnswer => format!(
+        GateCause::WrongAnswer => format!(
             "Its member stays in service, because no API server of this cluster answers through the endpoint: {}",
             endpoint_trouble(machine)
         ),
@@ -175,7 +175,7 @@ pub(crate) fn cause(state: &State, named: Option<NamedMachine<'_>>, cause: GateC
         GateCause::Unproven => format!(
             "Its member was put back in service, because {}. The next attempt follows within minutes",
             machine
-                .and_then(|machine| machine.proof_failure.as_deref())
+                .and_then(|machine| machine.called_off_because.as_deref())
                 .unwrap_or_default()
         ),
         GateCause::Proving => "Requests through the endpoint are made without it".to_owned(),

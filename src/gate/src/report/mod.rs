@@ -99,7 +99,7 @@ fn cluster_verdict(state: &State, now: &Now) -> ConditionState {
     if let Some(disabled) = disabled(state) {
         return disabled;
     }
-    let overrides = messages::operator(state, None, now);
+    let overrides = messages::override_clause(state, None, now);
     match state.summary.cause {
         Some(cause) => ConditionState {
             status: tristate(cause),
@@ -144,7 +144,7 @@ fn machine_finding(state: &State, named: NamedMachine<'_>, now: &Now) -> Machine
             GateDecision::Open(open) => cause(open),
             GateDecision::Observed(_) => without_semicolon(&messages::observed(state, named)),
             GateDecision::Bypassed => {
-                without_semicolon(&messages::operator(state, Some(machine), now))
+                without_semicolon(&messages::override_clause(state, Some(machine), now))
             }
             GateDecision::Held(held) => cause(held) + more,
         };
@@ -178,7 +178,7 @@ fn without_semicolon(clause: &str) -> String {
 fn machine_verdict(state: &State, named: NamedMachine<'_>, now: &Now) -> ConditionState {
     let machine = named.machine;
     let overrides =
-        messages::operator(state, Some(machine), now) + &messages::observed(state, named);
+        messages::override_clause(state, Some(machine), now) + &messages::observed(state, named);
     if let Some(disabled) = disabled(state) {
         return disabled;
     }
@@ -195,13 +195,13 @@ fn machine_verdict(state: &State, named: NamedMachine<'_>, now: &Now) -> Conditi
                 cause,
                 GateCause::Ambiguous
                     | GateCause::LoadBalancerAbsent
-                    | GateCause::LoadBalancerNotMade
+                    | GateCause::LoadBalancerNotCreated
             )
     });
     let leaving = serving::is_leaving(machine).then_some(GateCause::Removing);
-    let cause = held
-        .or(blind)
-        .or_else(|| admission::members_lack(state, machine).map(|lack| leaving.unwrap_or(lack)));
+    let cause = held.or(blind).or_else(|| {
+        admission::admission_obstacle(state, machine).map(|lack| leaving.unwrap_or(lack))
+    });
     // The condition of a machine that waits has to show what else the hold stops, and how an operator ends it.
     let while_held = match gates.release {
         GateDecision::Held(cause) if cause != GateCause::Paused => messages::while_held(state),
@@ -282,10 +282,10 @@ fn other_member(state: &State, port: &Port, member: &Member, now: &Now) -> Membe
         Owner::AddressOnly => {
             "It has the address of a machine, but another name; capo-rs does not change it"
         }
-        Owner::Gone => {
+        Owner::NotHandedOver => {
             "Its machine is not known; it is removed once Kubernetes confirms that the machine is absent"
         }
-        Owner::Ours | Owner::Stranger => "capo-rs did not create it and does not change it",
+        Owner::Ours | Owner::Unrelated => "capo-rs did not create it and does not change it",
     };
     let machine = member
         .name

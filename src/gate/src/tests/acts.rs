@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::{
-    model::desired::{Deletion, Health, ServerState},
+    model::desired::{Deletion, ObservedCondition, ServerState},
     tests::{
         model::Fate,
         world::{AtEndpoint, Line, Todo, World, address, machine_name},
@@ -207,7 +207,7 @@ pub(crate) fn play(world: &mut World, act: Act) {
         Act::Bypass(index) => {
             let until = world.present().wall + jiff::SignedDuration::from_secs(120);
             world.change(&machine_name(index), |want| {
-                want.operator = GateOverride::Bypass {
+                want.gate_override = GateOverride::Bypass {
                     until,
                     reason: "r".to_owned(),
                 };
@@ -236,8 +236,8 @@ pub(crate) fn play(world: &mut World, act: Act) {
         }
         Act::FailOver => world.model.fail_over(),
         Act::OperatorRemoves(index) => {
-            let free = world.model.provisioning == ProvisioningStatus::Active;
-            if free {
+            let is_active = world.model.provisioning == ProvisioningStatus::Active;
+            if is_active {
                 for pool in &mut world.model.pools {
                     pool.members
                         .retain(|member| member.address != address(index));
@@ -269,7 +269,7 @@ pub(crate) fn play(world: &mut World, act: Act) {
         Act::Nova(answers) => world.nova = answers,
         Act::Unhealthy(index) => world.change(&machine_name(index), |want| {
             if want.deletion != Deletion::No {
-                want.api_server_pod = Health::Bad;
+                want.api_server_pod = ObservedCondition::False;
             }
         }),
         Act::HealthUnreported(index) => {
@@ -280,9 +280,9 @@ pub(crate) fn play(world: &mut World, act: Act) {
         }
         Act::Connected(connected) => {
             world.desired.cluster.remote_connection = if connected {
-                Health::Good(world.now)
+                ObservedCondition::TrueSince(world.now)
             } else {
-                Health::Bad
+                ObservedCondition::False
             };
             world.set_load_balancer();
         }

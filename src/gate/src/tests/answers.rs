@@ -10,7 +10,7 @@ use crate::{
         event::{Answered, Event},
         metric_event::MetricEvent,
         octavia::{Answer, Failure, Structure, Written},
-        state::{Ladder, State},
+        state::{SettlingReads, State},
         trouble::Trouble,
     },
     tests::{
@@ -55,7 +55,7 @@ fn the_jitter_is_within_the_share_that_is_set() {
             },
             Answered::Structure(Err(failure(FailureClass::Transient))),
         );
-        let found = state.reads.factor;
+        let found = state.reads.jitter_factor;
         assert!((found - factor).abs() < 1e-9, "{random}: {found}");
     }
 }
@@ -115,9 +115,9 @@ fn a_pool_that_is_gone_is_no_trouble_in_a_bundle_and_other_failures_are() {
     ] {
         let list: Answer<Vec<Member>> = Err(failure(class));
         let (state, _) = answered(
-            Purpose::Bundle,
+            Purpose::TreeAndMembers,
             |_, _| (),
-            Answered::Bundle {
+            Answered::TreeAndMembers {
                 tree: Err(failure(FailureClass::NotFound)),
                 lists: vec![(6443, list)],
             },
@@ -237,7 +237,7 @@ fn one_more(failures: u32, before: FailureClass, class: FailureClass) -> (u64, S
     let (state, _) = answered(
         Purpose::Tree,
         |state, now| {
-            state.reads.factor = 1.0;
+            state.reads.jitter_factor = 1.0;
             now.random = 0.5;
             state.trouble = Some(Trouble {
                 class: before,
@@ -288,10 +288,10 @@ fn the_lists_are_read_again_while_two_of_one_name_are_ambiguous() {
             Purpose::Tree,
             |state, now| {
                 let start = now.instant;
-                state.reads.ladder = Some(Ladder {
+                state.reads.settling = Some(SettlingReads {
                     start,
                     reads,
-                    is_patient: false,
+                    is_enabling: false,
                 });
                 state.ports[1].ambiguous = ambiguous.map(str::to_owned);
             },
@@ -305,13 +305,13 @@ fn the_lists_are_read_again_while_two_of_one_name_are_ambiguous() {
 
 #[test]
 fn the_lists_of_members_are_read_again_in_a_load_balancer_that_does_not_settle_for_long() {
-    let is_due = |ladder: u64, listed: u64| {
+    let is_due = |since: u64, listed: u64| {
         let (known, _) = state();
         let (state, _) = answered(
             Purpose::Tree,
             |state, now| {
                 let before = |seconds| ago(now, Duration::from_secs(seconds));
-                state.reads.ladder = Some(Ladder::from(before(ladder)));
+                state.reads.settling = Some(SettlingReads::from(before(since)));
                 for port in &mut state.ports {
                     port.listed = Some(now.instant);
                     port.members_due = false;

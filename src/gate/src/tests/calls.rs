@@ -95,7 +95,7 @@ impl World {
             AtEndpoint::Unreachable => {
                 return Err(EndpointFailure::TimedOut(Duration::from_secs(3)));
             }
-            AtEndpoint::Stranger => return Err(EndpointFailure::OtherAuthority),
+            AtEndpoint::Stranger => return Err(EndpointFailure::OtherCa),
             AtEndpoint::Lies => {
                 return Ok(EndpointReply::Answer(EndpointAnswer {
                     status: 200,
@@ -185,7 +185,7 @@ impl World {
         let answer = match (&call, line) {
             (_, Some(Line::Down(class))) => match call {
                 Call::Tree => Answered::Tree(Err(failure(class))),
-                Call::Bundle { .. } => Answered::Bundle {
+                Call::TreeAndMembers { .. } => Answered::TreeAndMembers {
                     tree: Err(failure(class)),
                     lists: Vec::new(),
                 },
@@ -200,7 +200,7 @@ impl World {
                 self.taken = self.model.members().cloned().collect();
                 Answered::Tree(tree)
             }
-            (Call::Bundle { pools }, _) => {
+            (Call::TreeAndMembers { pools }, _) => {
                 self.tally.trees += 1;
                 self.tally.calls += u32::try_from(pools.len()).unwrap_or(u32::MAX);
                 let tree = self.model.tree(now);
@@ -216,7 +216,7 @@ impl World {
                         (*port, list)
                     })
                     .collect();
-                Answered::Bundle { tree, lists }
+                Answered::TreeAndMembers { tree, lists }
             }
             (Call::Structure, _) => Answered::Structure(self.model.structure(now)),
             (Call::Members { pool }, _) => Answered::Members(self.model.list(pool.as_str(), now)),

@@ -5,7 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use crate::{
     decide::serving,
     model::{
-        desired::{Deletion, Health, ServerState},
+        desired::{Deletion, ObservedCondition, ServerState},
         event::ProbeOutcome,
         findings::Gate,
         machine::Stage,
@@ -146,15 +146,18 @@ impl World {
         let Some((name, node)) = self.owner(victim) else {
             self.fail("the last member of a port is deleted, and no machine leaves");
         };
-        let bypassed = matches!(node.want.operator, GateOverride::Bypass { .. })
-            || matches!(self.desired.cluster.operator, GateOverride::Bypass { .. });
+        let bypassed = matches!(node.want.gate_override, GateOverride::Bypass { .. })
+            || matches!(
+                self.desired.cluster.gate_override,
+                GateOverride::Bypass { .. }
+            );
         let open = matches!(node.want.deletion, Deletion::Unhooked { .. })
             || bypassed
             || !self.is_admitted(name) && !self.is_known_to_serve(victim)
             || !self.desired.cluster.initialised
             || node.want.server.state != ServerState::Active
             // The machine demonstrably does not serve.
-            || node.want.api_server_pod == Health::Bad
+            || node.want.api_server_pod == ObservedCondition::False
                 && !self.model.up.contains_key(&victim.address);
         if !open {
             self.fail(&format!("I2: {} was the last of its port", victim.name));
@@ -219,8 +222,8 @@ impl World {
         };
         let is_up = owner(address).is_some_and(|(name, machine)| {
             answered(name) == Some(true)
-                || matches!(machine.want.api_server_pod, Health::Good(_))
-                || matches!(machine.want.node, Health::Good(_))
+                || matches!(machine.want.api_server_pod, ObservedCondition::TrueSince(_))
+                || matches!(machine.want.node, ObservedCondition::TrueSince(_))
         });
         // The machine is no newcomer if it served until its member was removed, or if nothing else is known to serve.
         let comes_back = owner(address).is_some_and(|(_, machine)| {
@@ -234,7 +237,7 @@ impl World {
         let is_half = owner(address).is_some_and(|(_, machine)| machine.want.has_node)
             && self.model.members().any(in_service);
         let is_lost = !self.model.monitors
-            && (is_half || self.desired.cluster.remote_connection == Health::Bad);
+            && (is_half || self.desired.cluster.remote_connection == ObservedCondition::False);
         if is_up || comes_back || is_lost {
             return;
         }
@@ -247,7 +250,7 @@ impl World {
                 && self.has_been_up(member)
                 && owner(member.address).is_some_and(|(_, machine)| {
                     machine.want.deletion == Deletion::No
-                        && machine.want.api_server_pod != Health::Bad
+                        && machine.want.api_server_pod != ObservedCondition::False
                         && machine.want.server.state == ServerState::Active
                 })
         });
@@ -258,8 +261,8 @@ impl World {
         }
     }
 
-    /// Two machines never leave at once: one is drained or removed by the rules, and the others wait. A machine that an
-    /// always-open rule releases does not wait.
+    /// Two machines never leave at once: one is drained or removed by the rules, and the others wait. A machine whose
+    /// release needs no proof does not wait.
     pub(crate) fn check_leaving(&self) {
         let leaving = self.state.machines.values().filter(|machine| {
             machine.stage > Stage::Serving

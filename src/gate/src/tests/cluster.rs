@@ -6,7 +6,7 @@ use crate::{
     builders,
     model::{
         clock::Now,
-        desired::{Deletion, DesiredMachine, Health, ObservedServer, ServerState},
+        desired::{Deletion, DesiredMachine, ObservedCondition, ObservedServer, ServerState},
         event::{Answered, Event},
     },
     plan::withdrawal::is_call_wanted,
@@ -125,7 +125,7 @@ impl World {
             .desired
             .cluster
             .remote_connection
-            .good_since()
+            .true_since()
             .is_none()
         {
             return;
@@ -135,7 +135,7 @@ impl World {
         if self.model.serves(port) {
             self.served = self.now;
         } else if self.now - self.served >= CONNECTION_GRACE {
-            self.desired.cluster.remote_connection = Health::Bad;
+            self.desired.cluster.remote_connection = ObservedCondition::False;
             self.set_load_balancer();
         }
     }
@@ -148,7 +148,7 @@ impl World {
                         self.outstanding -= 1;
                         if matches!(
                             answer,
-                            Answered::Tree(Ok(_)) | Answered::Bundle { tree: Ok(_), .. }
+                            Answered::Tree(Ok(_)) | Answered::TreeAndMembers { tree: Ok(_), .. }
                         ) {
                             self.snapshot = std::mem::take(&mut self.taken);
                         }

@@ -74,19 +74,19 @@ fn what_a_new_monitor_sets_is_kept() {
 fn pauses_between_attempts_grow_and_end_when_the_part_has_been_well_for_the_longest_one() {
     let now = Instant::now();
     let mut attempts = Attempts::default();
-    assert!(attempts.may(now));
+    assert!(attempts.is_due(now));
     for minutes in [1, 2, 5, 10, 10] {
-        attempts.made(now);
+        attempts.record(now);
         let pause = Duration::from_mins(minutes);
         assert_eq!(attempts.next, Some(now + pause));
-        assert!(attempts.may(now + pause));
-        assert!(!attempts.may(now + pause.saturating_sub(STEP)));
+        assert!(attempts.is_due(now + pause));
+        assert!(!attempts.is_due(now + pause.saturating_sub(STEP)));
     }
     let long = Duration::from_mins(20);
-    attempts.rest((now + long).checked_sub(STEP).unwrap());
-    assert_eq!(attempts.made, 5);
-    attempts.rest(now + long);
-    assert_eq!((attempts.made, attempts.next), (0, None));
+    attempts.forget_if_old((now + long).checked_sub(STEP).unwrap());
+    assert_eq!(attempts.count, 5);
+    attempts.forget_if_old(now + long);
+    assert_eq!((attempts.count, attempts.next), (0, None));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn everything_is_to_be_read_of_a_port_of_which_nothing_is_known() {
 /// rule.
 #[test]
 fn every_cause_that_opens_a_gate_has_a_reason_of_its_own() {
-    use crate::model::decision::Proven;
+    use crate::model::decision::ReleaseBasis;
     let table = [
         (GateCause::Admitted, Reason::MachineAdmitted),
         (GateCause::MembersActive, Reason::MembersActive),
@@ -190,11 +190,11 @@ fn every_cause_that_opens_a_gate_has_a_reason_of_its_own() {
         (GateCause::ServerDown, Reason::ServerGone),
         (GateCause::DoesNotServe, Reason::MachineDoesNotServe),
         (
-            GateCause::Released(Proven::ThroughTheEndpoint),
+            GateCause::Released(ReleaseBasis::Proof),
             Reason::MachineReleased,
         ),
         (
-            GateCause::Released(Proven::NotPossible),
+            GateCause::Released(ReleaseBasis::OthersServedLongEnough),
             Reason::MachineReleased,
         ),
         (GateCause::MembersGone, Reason::MembersRemoved),

@@ -6,7 +6,7 @@ use crate::{
     apply::apply,
     model::{
         clock::Now,
-        desired::{Deletion, Health, LoadBalancerSpec},
+        desired::{Deletion, LoadBalancerSpec, ObservedCondition},
         effect::Effect,
         event::{Event, ProbeOutcome},
         machine::Stage,
@@ -67,7 +67,7 @@ fn another_load_balancer_begins_with_nothing_that_was_read_of_the_last_one() {
         let another = handed_over(
             true,
             |state, now| {
-                state.reads.factor = 0.9;
+                state.reads.jitter_factor = 0.9;
                 state.balancer.unsettled_since = Some(now.instant);
                 since.set(state.balancer.unsettled_since);
                 state.releasing = Some(machine_name(1));
@@ -90,7 +90,7 @@ fn another_load_balancer_begins_with_nothing_that_was_read_of_the_last_one() {
             assert!(machine.slots.iter().all(|slot| slot.member.is_none()));
         }
         // Neither the jitter nor the time since which the cluster is not Ready depends on which load balancer it is.
-        assert!((another.reads.factor - 0.9).abs() < f64::EPSILON);
+        assert!((another.reads.jitter_factor - 0.9).abs() < f64::EPSILON);
         assert_eq!(another.balancer.unsettled_since, since.get());
     }
     let same = handed_over(true, |_, _| (), |desired| desired.generation += 1);
@@ -134,11 +134,11 @@ fn the_structure_is_read_again_where_other_ranges_are_wanted() {
     assert!(!same.reads.structure_due);
 }
 
-fn connection(is_reached: bool, since: std::time::Instant) -> Health {
+fn connection(is_reached: bool, since: std::time::Instant) -> ObservedCondition {
     if is_reached {
-        Health::Good(since)
+        ObservedCondition::TrueSince(since)
     } else {
-        Health::Bad
+        ObservedCondition::False
     }
 }
 
@@ -166,8 +166,8 @@ fn what_another_cluster_claims_is_known_until_it_no_longer_does() {
     let claim = Some(ObjectName::new("n", "other"));
     let (claimed, _) = after(state(), Event::Claimed(claim.clone()));
     assert_eq!(claimed.claimed_by, claim);
-    let (free, _) = after((claimed, state().1), Event::Claimed(None));
-    assert_eq!(free.claimed_by, None);
+    let (unclaimed, _) = after((claimed, state().1), Event::Claimed(None));
+    assert_eq!(unclaimed.claimed_by, None);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_name_is_known_to_be_absent_only_when_the_lookup_says_so() {
     for (exists, is_absent) in [(Some(false), true), (Some(true), false), (None, false)] {
         let (mut before, now) = state();
         let lookup = MachineLookup {
-            sent: ago(&now, Duration::from_secs(9)),
+            changed_at: ago(&now, Duration::from_secs(9)),
             under_way: true,
             absent: !is_absent,
         };
@@ -210,7 +210,7 @@ fn a_name_is_known_to_be_absent_only_when_the_lookup_says_so() {
         let (after, _) = after((before, now), Event::LookedUp { machine, exists });
         let lookup = after.lookups["m"];
         assert_eq!(lookup.absent, is_absent, "{exists:?}");
-        assert!(!lookup.under_way && lookup.sent == now.instant);
+        assert!(!lookup.under_way && lookup.changed_at == now.instant);
     }
 }
 
@@ -242,7 +242,8 @@ fn a_release_ends_with_its_own_machine_only() {
         assert!(!expected.contains(&machine_name(gone)));
         // No machine owns the member any more.
         let owners = state.ports[0].members.iter();
-        let gone = owners.filter(|member| member.owner == crate::model::member::Owner::Gone);
+        let gone =
+            owners.filter(|member| member.owner == crate::model::member::Owner::NotHandedOver);
         assert_eq!(gone.count(), 1);
     }
     let another: fn(&mut crate::model::desired::DesiredMachine) = |want| {

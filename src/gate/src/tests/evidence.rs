@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     model::{
-        desired::{Deletion, DesiredMachine, Health},
+        desired::{Deletion, DesiredMachine, ObservedCondition},
         findings::MachineFinding,
     },
     tests::world::{AtEndpoint, World, machine_name},
@@ -29,9 +29,9 @@ fn unseen() -> World {
 
 fn connect(world: &mut World, connected: bool) {
     world.desired.cluster.remote_connection = if connected {
-        Health::Good(world.now)
+        ObservedCondition::TrueSince(world.now)
     } else {
-        Health::Bad
+        ObservedCondition::False
     };
     world.set_load_balancer();
 }
@@ -67,12 +67,14 @@ fn without_a_monitor_nothing_that_cluster_api_says_may_speak_against_the_other_o
     ] {
         let mut world = unseen();
         let now = world.now;
-        change(&mut world, |want| want.api_server_pod = Health::Good(now));
+        change(&mut world, |want| {
+            want.api_server_pod = ObservedCondition::TrueSince(now);
+        });
         world.run(seconds(30));
         let health = |said: Option<bool>| match said {
-            Some(true) => Health::Good(now),
-            Some(false) => Health::Bad,
-            None => Health::Unknown,
+            Some(true) => ObservedCondition::TrueSince(now),
+            Some(false) => ObservedCondition::False,
+            None => ObservedCondition::Unknown,
         };
         change(&mut world, |want| {
             want.has_node = has_node;
@@ -98,7 +100,9 @@ fn without_a_monitor_nothing_that_cluster_api_says_may_speak_against_the_other_o
 fn without_a_way_to_the_endpoint_the_others_must_serve_for_ninety_seconds_without_a_break() {
     let mut world = unseen();
     let now = world.now;
-    change(&mut world, |want| want.api_server_pod = Health::Good(now));
+    change(&mut world, |want| {
+        want.api_server_pod = ObservedCondition::TrueSince(now);
+    });
     world.endpoint = AtEndpoint::Unreachable;
     world.run(seconds(100));
     world.delete(&machine_name(1));
@@ -120,9 +124,13 @@ fn without_a_way_to_the_endpoint_the_others_must_serve_for_ninety_seconds_withou
     assert_eq!(reason, Reason::HealthUnavailable);
     assert!(message.contains("No proof is possible"), "{message}");
     // An interruption, however short, starts the time again.
-    change(&mut world, |want| want.api_server_pod = Health::Bad);
+    change(&mut world, |want| {
+        want.api_server_pod = ObservedCondition::False;
+    });
     world.run(seconds(2));
-    change(&mut world, |want| want.api_server_pod = Health::Good(now));
+    change(&mut world, |want| {
+        want.api_server_pod = ObservedCondition::TrueSince(now);
+    });
     world.run(seconds(80));
     assert!(!gone(&world));
     assert_eq!(world.tally.drains, 0);

@@ -200,7 +200,7 @@ fn lose(answer: &mut Answered) {
     let lost = failure(FailureClass::Transient);
     *answer = match answer {
         Answered::Tree(_) => Answered::Tree(Err(lost)),
-        Answered::Bundle { .. } => Answered::Bundle {
+        Answered::TreeAndMembers { .. } => Answered::TreeAndMembers {
             tree: Err(lost),
             lists: Vec::new(),
         },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     model::{
-        desired::{Deletion, Health, ServerState},
+        desired::{Deletion, ObservedCondition, ServerState},
         event::Event,
         findings::Gate,
         member::Owner,
@@ -118,13 +118,13 @@ fn admission_opens_on_a_fresh_read_only() {
 fn a_lost_connection_to_the_cluster_is_a_reason_to_look_at_once() {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.add_serving(1);
-    world.desired.cluster.remote_connection = Health::Good(world.now);
+    world.desired.cluster.remote_connection = ObservedCondition::TrueSince(world.now);
     world.set_load_balancer();
     world.run(Duration::from_secs(100));
     let trees = world.tally.trees;
     world.run(Duration::from_secs(20));
     assert_eq!(world.tally.trees, trees, "it has settled");
-    world.desired.cluster.remote_connection = Health::Bad;
+    world.desired.cluster.remote_connection = ObservedCondition::False;
     world.set_load_balancer();
     world.run(Duration::from_secs(2));
     assert_eq!(world.tally.trees, trees + 1);

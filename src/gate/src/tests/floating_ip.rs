@@ -14,7 +14,7 @@ use crate::{
     decide::floating_ip::{ReleaseInputs, carrier_findings},
     model::{
         decision::{CLUSTER_DELETING, NEVER_INITIALISED},
-        desired::{ClusterFacts, Health, ObservedServer, ServerState},
+        desired::{ClusterFacts, ObservedCondition, ObservedServer, ServerState},
         findings::Gate,
         floating_ip::{ApiServer, Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
         proof::{EndpointReply, EndpointResult},
@@ -37,7 +37,7 @@ pub(crate) fn carrier(machine: &str) -> Carrier {
         is_active: true,
         is_down: false,
         api_server: ApiServer::Serving,
-        operator: GateOverride::None,
+        gate_override: GateOverride::None,
     }
 }
 
@@ -209,7 +209,7 @@ fn a_machine_that_the_rules_do_not_decide_on_does_not_hold_up_those_behind_it() 
         ..leaving("a")
     };
     let on_hold = Carrier {
-        operator: GateOverride::Hold {
+        gate_override: GateOverride::Hold {
             reason: "r".to_owned(),
         },
         ..leaving("c")
@@ -288,7 +288,7 @@ fn cluster_api_must_have_reached_an_endpoint_for_long_that_this_process_cannot_r
         let proof = proof(Some(failed(is_unreachable)));
         let mut inputs = inputs(&on_b, Some(&proof));
         let reached = ClusterFacts {
-            remote_connection: Health::Good(proof.since),
+            remote_connection: ObservedCondition::TrueSince(proof.since),
             ..builders::cluster_facts()
         };
         inputs.cluster = &reached;
@@ -310,11 +310,11 @@ fn what_opens_every_gate_opens_this_one_and_an_operator_holds_it() {
         std::array::from_fn(|_| builders::cluster_facts());
     deleting.cluster_deleting = true;
     new.initialised = false;
-    bypassed.operator = GateOverride::Bypass {
+    bypassed.gate_override = GateOverride::Bypass {
         until: Timestamp::MAX,
         reason: "r".to_owned(),
     };
-    kept.operator = GateOverride::Hold {
+    kept.gate_override = GateOverride::Hold {
         reason: "r".to_owned(),
     };
     let until = format!("bypassed by the operator until {}: r", Timestamp::MAX);
@@ -355,12 +355,12 @@ fn the_override_of_the_machine_goes_before_that_of_the_cluster_and_a_bypass_befo
     };
     let shown = |machine: GateOverride, cluster: GateOverride| {
         let carriers = [Carrier {
-            operator: machine,
+            gate_override: machine,
             ..leaving("a")
         }];
         let mut inputs = inputs(&on_a, None);
         let cluster = ClusterFacts {
-            operator: cluster,
+            gate_override: cluster,
             ..builders::cluster_facts()
         };
         inputs.cluster = &cluster;

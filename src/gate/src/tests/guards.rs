@@ -11,7 +11,7 @@ use crate::{
     model::{
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::{Deletion, Health, ServerState},
+        desired::{Deletion, ObservedCondition, ServerState},
         evidence::{Evidence, Lack, Others, Serving, Want},
         machine::Stage,
         member::OnlineRun,
@@ -48,7 +48,7 @@ fn a_member_may_be_removed_beside_one_that_may_serve() {
         |state| member(state, 2, 0).detail = None,
         |state| member(state, 2, 0).provisioning = ProvisioningStatus::PendingCreate,
         |state| member(state, 2, 0).provisioning = ProvisioningStatus::PendingDelete,
-        |state| machine(state, 2).want.api_server_pod = Health::Bad,
+        |state| machine(state, 2).want.api_server_pod = ObservedCondition::False,
         |state| machine(state, 2).want.deletion = UNHOOKED,
     ];
     for (case, change) in alone.into_iter().enumerate() {

@@ -5,7 +5,7 @@
 use std::{panic::catch_unwind, time::Duration};
 
 use crate::{
-    model::desired::{Deletion, Health, ServerState},
+    model::desired::{Deletion, ObservedCondition, ServerState},
     tests::{
         acts::{Act, act, lead, play},
         cluster::Node,
@@ -32,7 +32,7 @@ fn mend_octavia(world: &mut World) {
     world.model.never_programmed.clear();
     world.model.health_unreported.clear();
     world.desired.cluster.paused = false;
-    world.desired.cluster.remote_connection = Health::Good(world.now);
+    world.desired.cluster.remote_connection = ObservedCondition::TrueSince(world.now);
     for node in world.nodes.values_mut() {
         node.want.paused = false;
     }
@@ -287,10 +287,10 @@ fn histories_reach_what_they_are_to_check() {
     assert!(reached.iter().all(|count| *count > 0), "{sum:?}");
 }
 
-/// A release that has begun is opened by an always-open rule, and is held again while another release has begun. It
+/// A release that has begun is opened without a proof, and is held again while another release has begun. It
 /// must not go on.
 #[test]
-fn a_release_that_was_always_open_does_not_go_on_beside_another() {
+fn a_release_that_needed_no_proof_does_not_go_on_beside_another() {
     let setting = Setting::amphora(vec![6443], 1_851, true);
     let down = Line::Down(FailureClass::Transient);
     let acts = [

@@ -6,7 +6,7 @@ use crate::{
     model::{
         call::Operation,
         clock::{Now, Stamp},
-        desired::{Health, ServerState},
+        desired::{ObservedCondition, ServerState},
         evidence::{Lack, Others, Want},
         member::JOINING,
         state::State,
@@ -46,9 +46,11 @@ fn a_member_that_joined_is_enabled_when_its_api_server_is_up_or_no_other_one_get
     // Octavia has failed to change the member of the other machine, and the monitor finds that it still serves.
     assert_eq!(enabled(in_error), Done::Nothing);
     let yes: [fn(&mut State, &Now); 13] = [
-        |state, now| machine(state, 1).want.api_server_pod = Health::Good(now.instant),
+        |state, now| {
+            machine(state, 1).want.api_server_pod = ObservedCondition::TrueSince(now.instant);
+        },
         |state, _| state.settings.mode = GateMode::Observe,
-        |state, _| machine(state, 2).want.api_server_pod = Health::Bad,
+        |state, _| machine(state, 2).want.api_server_pod = ObservedCondition::False,
         |state, _| machine(state, 2).want.deletion = UNHOOKED,
         |state, _| machine(state, 2).want.server.state = ServerState::Shutoff,
         |state, _| machine(state, 2).want.server.state = ServerState::Absent,
@@ -85,13 +87,13 @@ fn a_member_that_joined_is_enabled_when_its_api_server_is_up_or_no_other_one_get
     ];
     for (case, change) in not.into_iter().enumerate() {
         let found = enabled(|state, now| {
-            machine(state, 1).want.api_server_pod = Health::Good(now.instant);
+            machine(state, 1).want.api_server_pod = ObservedCondition::TrueSince(now.instant);
             change(state, now);
         });
         assert_eq!(found, Done::Nothing, "case {case}");
     }
     let again = enabled(|state, now| {
-        machine(state, 1).want.api_server_pod = Health::Good(now.instant);
+        machine(state, 1).want.api_server_pod = ObservedCondition::TrueSince(now.instant);
         refuse(state, now, 0, true);
     });
     assert_eq!(again, enable());
@@ -101,11 +103,11 @@ fn a_member_that_joined_is_enabled_when_its_api_server_is_up_or_no_other_one_get
 #[test]
 fn without_a_monitor_a_machine_that_has_no_node_or_an_unhealthy_one_keeps_no_other_one_waiting() {
     for (admitted, has_node, node, is_enabled) in [
-        (true, true, Health::Unknown, false),
-        (true, true, Health::Bad, true),
-        (true, false, Health::Unknown, true),
+        (true, true, ObservedCondition::Unknown, false),
+        (true, true, ObservedCondition::False, true),
+        (true, false, ObservedCondition::Unknown, true),
         // A Node joins only after the admission of its machine.
-        (false, false, Health::Unknown, false),
+        (false, false, ObservedCondition::Unknown, false),
     ] {
         for monitored in [true, false] {
             let found = enabled(|state, _| {
@@ -124,9 +126,12 @@ fn without_a_monitor_a_machine_that_has_no_node_or_an_unhealthy_one_keeps_no_oth
 #[test]
 fn without_a_monitor_members_are_enabled_when_cluster_api_has_lost_the_api_server() {
     for (connection, is_enabled) in [
-        (Health::Bad, true),
-        (Health::Unknown, false),
-        (Health::Good(std::time::Instant::now()), false),
+        (ObservedCondition::False, true),
+        (ObservedCondition::Unknown, false),
+        (
+            ObservedCondition::TrueSince(std::time::Instant::now()),
+            false,
+        ),
     ] {
         for monitored in [true, false] {
             let found = enabled(|state, _| {
@@ -195,7 +200,7 @@ fn a_member_joins_disabled_beside_one_that_gets_clients() {
         |state, _| state.settings.mode = GateMode::Observe,
         |state, _| weigh(state, 2, 0, 0, true),
         |state, _| member(state, 2, 0).operating = OperatingStatus::Error,
-        |state, _| machine(state, 2).want.api_server_pod = Health::Bad,
+        |state, _| machine(state, 2).want.api_server_pod = ObservedCondition::False,
         // The hook is gone and the API server runs on. Octavia still shows the other machine, which does not serve, as
         // ONLINE.
         |state, _| {

@@ -48,12 +48,12 @@ fn a_name_decides_before_an_address() {
                 found.name = "by hand".to_owned();
                 found.address = Some([10, 0, 0, 99].into());
             },
-            Owner::Stranger,
+            Owner::Unrelated,
         ),
         (
             // A machine that had the address before is gone, and its member still exists.
             |state| member(state, 1, 0).name.push_str("-before"),
-            Owner::Gone,
+            Owner::NotHandedOver,
         ),
     ];
     for (case, (change, owner)) in cases.into_iter().enumerate() {
@@ -61,7 +61,7 @@ fn a_name_decides_before_an_address() {
         let mut state = linked(change);
         let found = &state.ports[0].members[index];
         assert_eq!(found.owner, owner, "case {case}");
-        let at_address = matches!(owner, Owner::AddressOnly | Owner::Gone);
+        let at_address = matches!(owner, Owner::AddressOnly | Owner::NotHandedOver);
         let slot = &machine(&mut state, 1).slots[0];
         assert_eq!(slot.member.is_some(), owner == Owner::Ours, "case {case}");
         assert_eq!(slot.foreign.is_some(), at_address, "case {case}");
@@ -170,7 +170,7 @@ fn a_member_that_became_active_ends_the_repairs_once_it_has_stayed_so() {
         let (mut state, effects) = active(calm, |_| ());
         let slot = &machine(&mut state, 1).slots[0];
         assert_eq!((slot.absent_reads, slot.put_tried), (0, false));
-        assert_eq!(slot.attempts.made, made, "{calm:?}");
+        assert_eq!(slot.attempts.count, made, "{calm:?}");
         assert!(slot.posted.is_none());
         let became =
             MetricEvent::TimeToActive(Provider::Amphora, Operation::Create, Duration::from_secs(2));
@@ -182,7 +182,7 @@ fn a_member_that_became_active_ends_the_repairs_once_it_has_stayed_so() {
         slot.deleted = slot.posted.map(|(sent, _)| sent);
     });
     let slot = &machine(&mut deleted, 1).slots[0];
-    assert!(slot.put_tried && slot.attempts.made == 1);
+    assert!(slot.put_tried && slot.attempts.count == 1);
     let (mut pending, effects) = active(calm, |state| {
         member(state, 1, 0).provisioning = ProvisioningStatus::PendingUpdate;
     });

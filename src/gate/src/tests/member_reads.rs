@@ -159,7 +159,9 @@ fn a_left_over_member_is_counted_from_the_second_read_on() {
     let (mut state, mut now) = state();
     let gone = |state: &State| {
         let mut members = state.ports[0].members.iter();
-        let found = members.find(|member| member.owner == Owner::Gone).unwrap();
+        let found = members
+            .find(|member| member.owner == Owner::NotHandedOver)
+            .unwrap();
         found.ownerless_reads
     };
     state.machines.remove(&machine_name(1));
@@ -253,7 +255,7 @@ fn a_pending_member_counts_as_lost_only_under_a_load_balancer_and_a_pool_that_ar
                 pool.members[0].provisioning_status = PendingUpdate;
             },
         );
-        let found = state.ports[0].members[0].lost.reads;
+        let found = state.ports[0].members[0].pending_reads.reads;
         assert_eq!(found, reads, "{balancer:?} {above:?}");
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn refuse(state: &mut State, now: &Now, port: usize, may: bool) {
     });
     slot.attempts = Attempts::default();
     if !may {
-        slot.attempts.made(now.instant);
+        slot.attempts.record(now.instant);
     }
 }
 
@@ -209,11 +209,11 @@ fn a_member_that_is_pending_is_removed_only_when_nothing_is_under_way_any_more()
         });
     };
     assert_eq!(removed(Stage::Removing, pending), Done::Nothing);
-    let lost = removed(Stage::Removing, |state, now| {
+    let is_orphaned = removed(Stage::Removing, |state, now| {
         pending(state, now);
         lose(state, now, 0, ProvisioningStatus::PendingUpdate);
     });
-    assert_eq!(lost, Done::Delete);
+    assert_eq!(is_orphaned, Done::Delete);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn without_a_hook_the_member_goes_at_once_and_after_it_when_others_serve() {
         state.desired.as_mut().unwrap().cluster.cluster_deleting = true;
     });
     assert_eq!(deleted, Done::Delete);
-    // An always-open rule has opened the gate.
+    // A case that needs no proof has opened the gate.
     let open = leaves(AT_HOOK, NONE, |state| {
         machine(state, 1).gates.release = GateDecision::Open(GateCause::ServerDown);
     });
@@ -269,7 +269,7 @@ fn a_removal_is_repeated_at_its_time() {
             for slot in &mut machine(state, 1).slots {
                 slot.deleted = Some(now.instant);
                 if !may {
-                    slot.attempts.made(now.instant);
+                    slot.attempts.record(now.instant);
                 }
             }
         });
@@ -278,7 +278,7 @@ fn a_removal_is_repeated_at_its_time() {
     // The first attempt does not wait for the time of a repair.
     let first = removed(Stage::Removing, |state, now| {
         for slot in &mut machine(state, 1).slots {
-            slot.attempts.made(now.instant);
+            slot.attempts.record(now.instant);
         }
     });
     assert_eq!(first, Done::Delete);

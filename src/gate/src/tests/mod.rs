@@ -9,7 +9,6 @@
 )]
 
 mod acts;
-mod always_open;
 mod answers;
 mod calls;
 mod canonical;
@@ -30,6 +29,7 @@ mod member_reads;
 mod member_writes;
 mod model;
 mod next_call;
+mod open_without_proof;
 mod pair;
 mod parts;
 mod precedence;

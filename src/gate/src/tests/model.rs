@@ -48,7 +48,7 @@ pub(crate) struct ModelMember {
     pub(crate) admin_up: bool,
     pub(crate) tags: Vec<String>,
     pub(crate) provisioning: ProvisioningStatus,
-    pub(crate) pushed: bool,
+    pub(crate) is_configured: bool,
     /// Weight and admin state in the data path, which change when Octavia's operation ends.
     pub(crate) applied: (u32, bool),
     /// Until then OVN shows it as ONLINE, whatever its state, because its checks have not failed often enough yet.
@@ -172,7 +172,7 @@ impl Model {
     /// Whether the data path sends clients to a member.
     pub(crate) fn takes_clients(&self, member: &ModelMember) -> bool {
         let (weight, admin_up) = member.applied;
-        member.pushed && admin_up && (weight > 0 || self.ovn)
+        member.is_configured && admin_up && (weight > 0 || self.ovn)
     }
 
     /// The members of a port to which the data path sends clients.
@@ -283,8 +283,10 @@ impl Model {
         }
     }
 
-    fn set(&mut self, id: &str, provisioning: &ProvisioningStatus, pushed: Option<Instant>) {
-        let assumed_up = pushed.filter(|_| self.ovn).map(|at| at + CHECKS_FAIL);
+    fn set(&mut self, id: &str, provisioning: &ProvisioningStatus, configured_at: Option<Instant>) {
+        let assumed_up = configured_at
+            .filter(|_| self.ovn)
+            .map(|at| at + CHECKS_FAIL);
         for listener in &mut self.listeners {
             if listener.id == id {
                 listener.provisioning = provisioning.clone();
@@ -304,8 +306,8 @@ impl Model {
                     // A status that is set late does not change what was applied since.
                     let applied = member.provisioning != ProvisioningStatus::Active;
                     member.provisioning = provisioning.clone();
-                    if pushed.is_some() {
-                        member.pushed = true;
+                    if configured_at.is_some() {
+                        member.is_configured = true;
                         member.applied = (member.weight, member.admin_up);
                     }
                     member.assumed_up = assumed_up.filter(|_| applied).or(member.assumed_up);
@@ -326,7 +328,7 @@ impl Model {
             pool.provisioning = ProvisioningStatus::Active;
             for member in &mut pool.members {
                 member.provisioning = ProvisioningStatus::Active;
-                member.pushed = true;
+                member.is_configured = true;
                 member.applied = (member.weight, member.admin_up);
             }
         }

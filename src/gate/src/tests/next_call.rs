@@ -11,7 +11,7 @@ use crate::{
         machine::Stage,
         member::Class,
         part::PartKind,
-        state::{FRESH, Ladder, State},
+        state::{FRESH, SettlingReads, State},
         trouble::Trouble,
     },
     plan::{next_call, priority_of},
@@ -29,7 +29,11 @@ fn priority(purpose: &Purpose, change: impl FnOnce(&mut State)) -> Priority {
     priority_of(&state, purpose)
 }
 
-const READS: [Purpose; 3] = [Purpose::Tree, Purpose::Bundle, Purpose::Members(6443)];
+const READS: [Purpose; 3] = [
+    Purpose::Tree,
+    Purpose::TreeAndMembers,
+    Purpose::Members(6443),
+];
 const SLOW_READS: [Purpose; 2] = [Purpose::Structure, Purpose::Numbers(6443)];
 
 #[test]
@@ -51,7 +55,7 @@ fn a_read_has_the_gates_priority_only_while_a_gate_is_short_of_it() {
     }
     let settles: [fn(&mut State); 2] = [
         |state| {
-            state.reads.ladder = Some(Ladder::from(Instant::now()));
+            state.reads.settling = Some(SettlingReads::from(Instant::now()));
         },
         |state| state.reads.health_wanted = true,
     ];
@@ -109,7 +113,7 @@ fn a_write_has_the_gates_priority_only_where_a_gate_waits_for_it() {
     let write = |write| Purpose::Write(write);
     let part = PartKind::Pool;
     for waited_for in [
-        Write::MakePart { port: 6443, part },
+        Write::CreatePart { port: 6443, part },
         Write::Attach { port: 6443 },
     ] {
         assert_eq!(priority(&write(waited_for), |_| ()), Priority::Gate);
@@ -201,7 +205,7 @@ fn nothing_is_called_while_nothing_is_due_wanted_or_known() {
             detail.tags.push(crate::model::member::JOINING.to_owned());
             state.ports[0].members_due = false;
             machine(state, 1).want.api_server_pod =
-                crate::model::desired::Health::Good(now.instant);
+                crate::model::desired::ObservedCondition::TrueSince(now.instant);
             change(state, now);
         });
         assert_eq!(found, None, "case {case}");
@@ -210,7 +214,8 @@ fn nothing_is_called_while_nothing_is_due_wanted_or_known() {
         let detail = member(state, 1, 0).detail.as_mut().unwrap();
         detail.admin_up = false;
         detail.tags.push(crate::model::member::JOINING.to_owned());
-        machine(state, 1).want.api_server_pod = crate::model::desired::Health::Good(now.instant);
+        machine(state, 1).want.api_server_pod =
+            crate::model::desired::ObservedCondition::TrueSince(now.instant);
     });
     assert!(matches!(
         enabled,
@@ -303,7 +308,9 @@ fn a_due_read_goes_first_and_has_the_lists_that_the_same_decision_waits_for() {
         port.listed = None;
     }
     state.ports[0].listed = Some(now.instant);
-    let Some((Purpose::Bundle, Call::Bundle { pools })) = next_call(&state, None, &now) else {
+    let Some((Purpose::TreeAndMembers, Call::TreeAndMembers { pools })) =
+        next_call(&state, None, &now)
+    else {
         panic!("the lists come with the tree");
     };
     let ports: Vec<u16> = pools.iter().map(|(port, _)| *port).collect();
@@ -325,7 +332,7 @@ fn lists_that_a_gate_waits_for_are_read_while_the_tree_lasts() {
     };
     assert_eq!(wanted(Duration::ZERO, true), None);
     assert_eq!(wanted(Duration::ZERO, false), Some(Purpose::Members(8132)));
-    assert_eq!(wanted(FRESH, false), Some(Purpose::Bundle));
+    assert_eq!(wanted(FRESH, false), Some(Purpose::TreeAndMembers));
     assert_eq!(wanted(FRESH, true), Some(Purpose::Tree));
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn lose(state: &mut State, now: &Now, port: usize, provisioning: Prov
     let span = state.orphan_span();
     let member = member(state, 1, port);
     member.provisioning = provisioning;
-    member.lost = ConsecutiveReads {
+    member.pending_reads = ConsecutiveReads {
         first: Some(ago(now, span)),
         last: Some(now.instant),
         reads: 3,

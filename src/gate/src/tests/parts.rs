@@ -10,11 +10,11 @@ use crate::{
         desired::Deletion,
         octavia::Change,
         part::{ConsecutiveReads, PartKind},
-        port::Pushed,
+        port::LastPut,
         state::State,
     },
     plan::{
-        listeners::{is_as_wanted, make_or_repair, update_settings},
+        listeners::{create_or_repair, is_as_wanted, update_settings},
         todo::Todo,
     },
     tests::pair::{STEP, ago, machine, state},
@@ -48,14 +48,14 @@ fn prepared(change: impl FnOnce(&mut State, &Now)) -> (State, Now) {
     (state, now)
 }
 
-fn made(change: impl FnOnce(&mut State, &Now)) -> Done {
+fn chosen(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (state, now) = prepared(change);
     let desired = state.desired.clone().unwrap();
-    done(make_or_repair(&state, &desired, &now))
+    done(create_or_repair(&state, &desired, &now))
 }
 
 fn make(part: PartKind) -> Done {
-    Done::Write(Write::MakePart { port: 8132, part })
+    Done::Write(Write::CreatePart { port: 8132, part })
 }
 
 fn without(state: &mut State, kind: PartKind) {
@@ -69,44 +69,44 @@ fn without(state: &mut State, kind: PartKind) {
 
 #[test]
 fn a_missing_part_is_made_after_a_list() {
-    assert_eq!(made(|_, _| ()), Done::Nothing);
+    assert_eq!(chosen(|_, _| ()), Done::Nothing);
     for kind in PartKind::ALL {
-        assert_eq!(made(|state, _| without(state, kind)), make(kind));
-        let listed = made(|state, _| {
+        assert_eq!(chosen(|state, _| without(state, kind)), make(kind));
+        let listed = chosen(|state, _| {
             without(state, kind);
             state.reads.structure_due = true;
         });
         assert_eq!(listed, Done::Lists, "{kind:?}");
         let kept: [fn(&mut State, &Now); 2] = [
             |state, _| state.ports[1].ambiguous = Some(String::new()),
-            |state, now| state.ports[1].attempts.made(now.instant),
+            |state, now| state.ports[1].attempts.record(now.instant),
         ];
         for change in kept {
-            let found = made(|state, now| {
+            let found = chosen(|state, now| {
                 without(state, kind);
                 change(state, now);
             });
             assert_eq!(found, Done::Nothing, "{kind:?}");
         }
     }
-    let all = made(|state, _| {
+    let all = chosen(|state, _| {
         for kind in PartKind::ALL {
             without(state, kind);
         }
     });
     assert_eq!(all, make(PartKind::Listener));
-    let refused = made(|state, _| {
+    let refused = chosen(|state, _| {
         without(state, PartKind::Monitor);
         state.ports[1].monitor_refused = true;
     });
     assert_eq!(refused, Done::Nothing);
-    let locked = made(|state, _| {
+    let locked = chosen(|state, _| {
         without(state, PartKind::Monitor);
         let pool = state.ports[1].pool.as_mut().unwrap();
         pool.state.provisioning = ProvisioningStatus::PendingUpdate;
     });
     assert_eq!(locked, Done::Nothing);
-    let stray = made(|state, _| {
+    let stray = chosen(|state, _| {
         without(state, PartKind::Pool);
         state.ports[1].stray_pool = Some("stray".into());
     });
@@ -116,7 +116,7 @@ fn a_missing_part_is_made_after_a_list() {
 #[test]
 fn what_the_list_showed_is_not_made_again_and_listed_once_more_if_a_newer_tree_lacks_it() {
     for (list_is_older, expected) in [(true, Done::Lists), (false, Done::Nothing)] {
-        let found = made(|state, now| {
+        let found = chosen(|state, now| {
             without(state, PartKind::Listener);
             state.ports[1].unseen = Some(PartKind::Listener);
             let age = if list_is_older { STEP } else { Duration::ZERO };
@@ -128,14 +128,14 @@ fn what_the_list_showed_is_not_made_again_and_listed_once_more_if_a_newer_tree_l
 
 #[test]
 fn a_monitor_has_the_desired_type_where_the_provider_can_and_the_port_is_the_endpoints() {
-    let made = |port: usize, change: fn(&mut State)| {
+    let chosen = |port: usize, change: fn(&mut State)| {
         let (state, now) = prepared(|state, _| {
             state.ports[port].monitor = None;
             state.desired.as_mut().unwrap().monitor_type = Some(MonitorType::Https);
             change(state);
         });
         let desired = state.desired.clone().unwrap();
-        match make_or_repair(&state, &desired, &now) {
+        match create_or_repair(&state, &desired, &now) {
             Some(Todo::Write(_, Change::CreateMonitor(new))) => (new.monitor_type, new.url_path),
             other => panic!("{other:?}"),
         }
@@ -144,11 +144,11 @@ fn a_monitor_has_the_desired_type_where_the_provider_can_and_the_port_is_the_end
         (MonitorType::Https, Some("/readyz".to_owned())),
         (MonitorType::Tcp, None),
     );
-    assert_eq!(made(0, |_| ()), https);
-    assert_eq!(made(1, |_| ()), tcp);
-    assert_eq!(made(0, |state| state.ports[0].type_refused = true), tcp);
+    assert_eq!(chosen(0, |_| ()), https);
+    assert_eq!(chosen(1, |_| ()), tcp);
+    assert_eq!(chosen(0, |state| state.ports[0].type_refused = true), tcp);
     let unset = |state: &mut State| state.desired.as_mut().unwrap().monitor_type = None;
-    assert_eq!(made(0, unset), tcp);
+    assert_eq!(chosen(0, unset), tcp);
 }
 
 fn break_part(state: &mut State, kind: PartKind) {
@@ -166,14 +166,14 @@ fn lose_pool(state: &mut State, now: &Now) {
     let span = state.orphan_span();
     let pool = state.ports[1].pool.as_mut().unwrap();
     pool.state.provisioning = ProvisioningStatus::PendingUpdate;
-    pool.state.lost = ConsecutiveReads {
+    pool.state.pending_reads = ConsecutiveReads {
         first: Some(ago(now, span)),
         last: Some(now.instant),
         reads: 3,
     };
 }
 
-fn push_of(part: PartKind) -> Done {
+fn put_of(part: PartKind) -> Done {
     Done::Write(Write::RepairPart { port: 8132, part })
 }
 
@@ -182,40 +182,40 @@ fn replacement_of(part: PartKind) -> Done {
 }
 
 #[test]
-fn a_broken_part_is_pushed_the_pool_first() {
+fn a_broken_part_gets_a_put_the_pool_first() {
     for kind in PartKind::ALL {
-        assert_eq!(made(|state, _| break_part(state, kind)), push_of(kind));
-        let stale = made(|state, now| {
+        assert_eq!(chosen(|state, _| break_part(state, kind)), put_of(kind));
+        let stale = chosen(|state, now| {
             break_part(state, kind);
             state.last_write = Some(now.instant + STEP);
         });
         assert_eq!(stale, Done::Read);
-        let with_pool = made(|state, _| {
+        let with_pool = chosen(|state, _| {
             break_part(state, kind);
             break_part(state, PartKind::Pool);
         });
-        assert_eq!(with_pool, push_of(PartKind::Pool));
+        assert_eq!(with_pool, put_of(PartKind::Pool));
     }
     // A monitor takes no PUT while its pool is locked.
-    let locked = made(|state, _| {
+    let locked = chosen(|state, _| {
         break_part(state, PartKind::Monitor);
         let pool = state.ports[1].pool.as_mut().unwrap();
         pool.state.provisioning = ProvisioningStatus::PendingUpdate;
     });
     assert_eq!(locked, Done::Nothing);
-    let lost = made(|state, now| {
+    let is_orphaned = chosen(|state, now| {
         lose_pool(state, now);
     });
-    assert_eq!(lost, push_of(PartKind::Pool));
+    assert_eq!(is_orphaned, put_of(PartKind::Pool));
 }
 
 #[test]
-fn a_part_that_stays_in_error_after_a_push_is_replaced_where_nothing_is_lost() {
-    let pushed = |kind: PartKind, change: fn(&mut State, &Now)| {
-        made(move |state, now| {
+fn a_part_that_stays_in_error_after_a_put_is_replaced_where_nothing_is_lost() {
+    let after_put = |kind: PartKind, change: fn(&mut State, &Now)| {
+        chosen(move |state, now| {
             break_part(state, kind);
             let id = state.ports[1].part_id(kind).unwrap();
-            state.ports[1].pushed = Some(Pushed {
+            state.ports[1].last_put = Some(LastPut {
                 id,
                 at: ago(now, Duration::from_secs(60)),
             });
@@ -224,11 +224,11 @@ fn a_part_that_stays_in_error_after_a_push_is_replaced_where_nothing_is_lost() {
     };
     let empty = |state: &mut State, _: &Now| state.ports[1].members.clear();
     for kind in [PartKind::Listener, PartKind::Pool] {
-        assert_eq!(pushed(kind, |_, _| ()), push_of(kind));
-        assert_eq!(pushed(kind, empty), replacement_of(kind));
+        assert_eq!(after_put(kind, |_, _| ()), put_of(kind));
+        assert_eq!(after_put(kind, empty), replacement_of(kind));
     }
     let monitor = PartKind::Monitor;
-    assert_eq!(pushed(monitor, |_, _| ()), replacement_of(monitor));
+    assert_eq!(after_put(monitor, |_, _| ()), replacement_of(monitor));
     let not: [fn(&mut State, &Now); 3] = [
         |state, _| {
             machine(state, 1).want.deletion = Deletion::AtHook {
@@ -237,32 +237,32 @@ fn a_part_that_stays_in_error_after_a_push_is_replaced_where_nothing_is_lost() {
         },
         |state, now| {
             let at = ago(now, Duration::from_hours(1));
-            state.ports[1].pushed.as_mut().unwrap().at = at;
+            state.ports[1].last_put.as_mut().unwrap().at = at;
         },
         |state, _| {
             let id = state.ports[1].part_id(PartKind::Pool).unwrap();
-            state.ports[1].pushed.as_mut().unwrap().id = id;
+            state.ports[1].last_put.as_mut().unwrap().id = id;
         },
     ];
     for (case, change) in not.into_iter().enumerate() {
-        assert_eq!(pushed(monitor, change), push_of(monitor), "case {case}");
+        assert_eq!(after_put(monitor, change), put_of(monitor), "case {case}");
     }
     let just_in_time = |state: &mut State, now: &Now| {
         let at = ago(now, Duration::from_hours(1)) + STEP;
-        state.ports[1].pushed.as_mut().unwrap().at = at;
+        state.ports[1].last_put.as_mut().unwrap().at = at;
     };
-    assert_eq!(pushed(monitor, just_in_time), replacement_of(monitor));
+    assert_eq!(after_put(monitor, just_in_time), replacement_of(monitor));
     // A part that stays PENDING gets a PUT of its own values and is never replaced.
-    let lost = made(|state, now| {
+    let is_orphaned = chosen(|state, now| {
         state.ports[1].members.clear();
         let id = state.ports[1].part_id(PartKind::Pool).unwrap();
-        state.ports[1].pushed = Some(Pushed {
+        state.ports[1].last_put = Some(LastPut {
             id,
             at: now.instant,
         });
         lose_pool(state, now);
     });
-    assert_eq!(lost, push_of(PartKind::Pool));
+    assert_eq!(is_orphaned, put_of(PartKind::Pool));
 }
 
 const OTHER: MonitorNumbers = MonitorNumbers {
@@ -321,7 +321,7 @@ fn numbers_and_ranges_are_kept_as_desired() {
     assert_eq!(wanted(None, true), (Done::Nothing, false));
     assert_eq!(wanted(None, false), (Done::Nothing, true));
     let waits: [fn(&mut State, &Now); 2] = [
-        |state, now| state.ports[1].attempts.made(now.instant),
+        |state, now| state.ports[1].attempts.record(now.instant),
         |state, _| break_part(state, PartKind::Listener),
     ];
     for change in waits {

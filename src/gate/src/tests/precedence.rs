@@ -40,7 +40,7 @@ fn summary(gate: &Gate) -> (bool, Option<Reason>) {
 
 fn bypass(world: &mut World) {
     let until = world.present().wall + jiff::SignedDuration::from_secs(3600);
-    world.desired.cluster.operator = GateOverride::Bypass {
+    world.desired.cluster.gate_override = GateOverride::Bypass {
         until,
         reason: "b".to_owned(),
     };
@@ -48,7 +48,7 @@ fn bypass(world: &mut World) {
 
 fn hold(world: &mut World) {
     world.change(&machine_name(1), |want| {
-        want.operator = GateOverride::Hold {
+        want.gate_override = GateOverride::Hold {
             reason: "h".to_owned(),
         };
     });
@@ -202,7 +202,7 @@ fn admission_asks_in_this_order() {
 #[test]
 fn an_override_that_is_refused_changes_no_gate_and_is_reported() {
     let refused = |world: &mut World| {
-        world.desired.cluster.operator = GateOverride::Refused {
+        world.desired.cluster.gate_override = GateOverride::Refused {
             message: "`until` is missing".to_owned(),
         };
     };

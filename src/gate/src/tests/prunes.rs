@@ -60,7 +60,7 @@ fn a_member_at_an_address_that_its_machine_no_longer_has_goes_when_another_one_r
         (|_, _| (), true),
         (|state, _| left_over(state).ownerless_reads = 1, false),
         (|state, _| machine(state, 1).want.paused = true, false),
-        (|state, _| left_over(state).owner = Owner::Stranger, false),
+        (|state, _| left_over(state).owner = Owner::Unrelated, false),
         (
             |state, _| left_over(state).owner = Owner::AddressOnly,
             false,
@@ -94,14 +94,14 @@ fn a_member_at_an_address_that_its_machine_no_longer_has_goes_when_another_one_r
         machine(state, 1).stage = Stage::Draining;
     });
     assert_eq!(leaving, Some(LEFT_OVER.into()));
-    let lost = pruned(|state, now| {
+    let is_orphaned = pruned(|state, now| {
         let provisioning = ProvisioningStatus::PendingUpdate;
         lose(state, now, 1, provisioning.clone());
-        let lost = member(state, 1, 1).lost;
+        let pending_reads = member(state, 1, 1).pending_reads;
         left_over(state).provisioning = provisioning;
-        left_over(state).lost = lost;
+        left_over(state).pending_reads = pending_reads;
     });
-    assert_eq!(lost, Some(LEFT_OVER.into()));
+    assert_eq!(is_orphaned, Some(LEFT_OVER.into()));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_member_of_a_machine_that_is_gone_goes_after_a_lookup_of_a_moment_ago() {
     let looked_up = |age: Duration, under_way: bool, absent: bool| {
         pruned(|state, now| {
             let lookup = MachineLookup {
-                sent: ago(now, age),
+                changed_at: ago(now, age),
                 under_way,
                 absent,
             };
@@ -117,7 +117,7 @@ fn the_member_of_a_machine_that_is_gone_goes_after_a_lookup_of_a_moment_ago() {
             let name = format!("{}gone", state.ports[0].prefix);
             let member = left_over(state);
             member.name = name;
-            member.owner = Owner::Gone;
+            member.owner = Owner::NotHandedOver;
         })
         .is_some()
     };
@@ -135,7 +135,7 @@ fn a_machine_is_looked_up_when_two_reads_showed_its_member_and_again_after_a_whi
         let (mut state, now) = state();
         let name = format!("{}gone", state.ports[0].prefix);
         let gone = member(&mut state, 2, 0);
-        (gone.name, gone.owner, gone.ownerless_reads) = (name, Owner::Gone, 2);
+        (gone.name, gone.owner, gone.ownerless_reads) = (name, Owner::NotHandedOver, 2);
         change(&mut state, &now);
         let mut effects = Vec::new();
         look_up(&mut state, &now, &mut effects);
@@ -148,9 +148,9 @@ fn a_machine_is_looked_up_when_two_reads_showed_its_member_and_again_after_a_whi
         );
         effects.len()
     };
-    let known = |state: &mut State, sent: Instant, under_way: bool| {
+    let known = |state: &mut State, changed_at: Instant, under_way: bool| {
         let lookup = MachineLookup {
-            sent,
+            changed_at,
             under_way,
             absent: true,
         };
@@ -162,7 +162,7 @@ fn a_machine_is_looked_up_when_two_reads_showed_its_member_and_again_after_a_whi
         0
     );
     assert_eq!(
-        looks_up(|state, _| member(state, 2, 0).owner = Owner::Stranger),
+        looks_up(|state, _| member(state, 2, 0).owner = Owner::Unrelated),
         0
     );
     assert_eq!(
@@ -184,7 +184,7 @@ fn a_machine_is_looked_up_when_two_reads_showed_its_member_and_again_after_a_whi
         let (mut state, now) = state();
         let name = format!("{}gone", state.ports[0].prefix);
         let gone = member(&mut state, 2, 0);
-        (gone.name, gone.owner, gone.ownerless_reads) = (name, Owner::Gone, 2);
+        (gone.name, gone.owner, gone.ownerless_reads) = (name, Owner::NotHandedOver, 2);
         known(&mut state, ago(&now, age), under_way);
         let mut effects = Vec::new();
         look_up(&mut state, &now, &mut effects);

@@ -21,7 +21,7 @@ use capo_core::{FailureClass, MonitorType};
 /// The state after a write of the second port failed.
 fn failed(write: &Write, class: FailureClass) -> State {
     let (mut state, now) = before();
-    state.reads.ladder = None;
+    state.reads.settling = None;
     state.ports[1].refusal = None;
     machine(&mut state, 1).slots[1].refusal = None;
     refused(&mut state, write, None, failure(class), &now);
@@ -47,7 +47,7 @@ const UNKNOWN: [FailureClass; 5] = [
 fn part_writes() -> [Write; 6] {
     let part = PartKind::Pool;
     [
-        Write::MakePart { port: 8132, part },
+        Write::CreatePart { port: 8132, part },
         Write::Attach { port: 8132 },
         Write::RepairPart { port: 8132, part },
         Write::ReplacePart { port: 8132, part },
@@ -66,10 +66,10 @@ fn a_refused_write_is_repeated_after_a_while_with_its_reason() {
                 port.refusal.as_ref().map(|refusal| refusal.class),
                 Some(class)
             );
-            assert_eq!(port.attempts.made, 1, "{write:?}");
-            let is_push = matches!(write, Write::RepairPart { .. });
-            assert_eq!(port.pushed.is_some(), is_push, "{write:?}");
-            assert!(state.trouble.is_none() && state.reads.ladder.is_none());
+            assert_eq!(port.attempts.count, 1, "{write:?}");
+            let is_repair = matches!(write, Write::RepairPart { .. });
+            assert_eq!(port.last_put.is_some(), is_repair, "{write:?}");
+            assert!(state.trouble.is_none() && state.reads.settling.is_none());
             assert_eq!(state.reads.structure_due, class == FailureClass::Duplicate);
         }
         let mut state = failed(&write_of(Operation::Create), class);
@@ -79,7 +79,7 @@ fn a_refused_write_is_repeated_after_a_while_with_its_reason() {
             slot.refusal.as_ref().map(|refusal| refusal.class),
             Some(class)
         );
-        assert_eq!(slot.attempts.made, 2);
+        assert_eq!(slot.attempts.count, 2);
     }
 }
 
@@ -88,13 +88,13 @@ fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again
     for class in UNKNOWN {
         for write in part_writes() {
             let state = failed(&write, class);
-            let is_push = matches!(write, Write::RepairPart { .. });
-            assert_eq!(state.reads.structure_due, !is_push, "{write:?}");
+            let is_repair = matches!(write, Write::RepairPart { .. });
+            assert_eq!(state.reads.structure_due, !is_repair, "{write:?}");
             assert!(state.trouble.is_some() && state.ports[1].refusal.is_none());
             // Octavia may have carried out a repair, so it counts as an attempt. A write that was not sent does not.
             let repairs = matches!(write, Write::RepairPart { .. } | Write::ReplacePart { .. });
             let is_counted = repairs && class != FailureClass::NotSent;
-            assert_eq!(state.ports[1].attempts.made, u32::from(is_counted));
+            assert_eq!(state.ports[1].attempts.count, u32::from(is_counted));
         }
         let numbers = failed(&Write::Numbers { port: 8132 }, class);
         assert!(numbers.ports[1].numbers_due && !numbers.ports[0].numbers_due);
@@ -114,8 +114,8 @@ fn the_third_write_in_a_row_without_an_answer_waits_as_after_a_refusal() {
     state.ports[1].refusal = None;
     machine(&mut state, 1).slots[1].refusal = None;
     let create = write_of(Operation::Create);
-    let before_that = machine(&mut state, 1).slots[1].attempts.made;
-    let make = Write::MakePart {
+    let before_that = machine(&mut state, 1).slots[1].attempts.count;
+    let make = Write::CreatePart {
         port: 8132,
         part: PartKind::Pool,
     };
@@ -127,10 +127,10 @@ fn the_third_write_in_a_row_without_an_answer_waits_as_after_a_refusal() {
         let waits = u32::saturating_sub(count, 2);
         let port = &state.ports[1];
         assert_eq!(port.refusal.is_some(), waits > 0, "{count}");
-        assert_eq!(port.attempts.made, waits, "{count}");
+        assert_eq!(port.attempts.count, waits, "{count}");
         let slot = &machine(&mut state, 1).slots[1];
         assert_eq!(slot.refusal.is_some(), waits > 0, "{count}");
-        assert_eq!(slot.attempts.made, before_that + waits, "{count}");
+        assert_eq!(slot.attempts.count, before_that + waits, "{count}");
     }
 }
 
@@ -139,7 +139,7 @@ fn a_deletion_without_an_answer_is_an_attempt_at_a_repair_where_the_machine_stay
     for (deletion, is_counted) in [(Deletion::No, true), (UNHOOKED, false)] {
         let (mut state, now) = before();
         machine(&mut state, 1).want.deletion = deletion;
-        let before = machine(&mut state, 1).slots[1].attempts.made;
+        let before = machine(&mut state, 1).slots[1].attempts.count;
         let failure = failure(FailureClass::Transient);
         refused(
             &mut state,
@@ -149,7 +149,7 @@ fn a_deletion_without_an_answer_is_an_attempt_at_a_repair_where_the_machine_stay
             &now,
         );
         let slot = &machine(&mut state, 1).slots[1];
-        assert_eq!(slot.attempts.made - before, u32::from(is_counted));
+        assert_eq!(slot.attempts.count - before, u32::from(is_counted));
         assert_eq!(slot.deleted.is_some(), is_counted);
     }
 }
@@ -159,9 +159,9 @@ fn a_load_balancer_that_takes_no_writes_is_read_until_it_does() {
     for class in [FailureClass::Locked, FailureClass::Conflict] {
         for write in part_writes() {
             let state = failed(&write, class);
-            assert_eq!(state.reads.ladder.map(|ladder| ladder.reads), Some(0));
+            assert_eq!(state.reads.settling.map(|settling| settling.reads), Some(0));
             assert!(state.trouble.is_none() && state.ports[1].refusal.is_none());
-            assert!(!state.reads.structure_due && state.ports[1].attempts.made == 0);
+            assert!(!state.reads.structure_due && state.ports[1].attempts.count == 0);
         }
     }
 }
@@ -171,7 +171,7 @@ fn what_is_not_found_is_deleted_or_has_the_structure_read() {
     let mut deleted = failed(&write_of(Operation::Delete), FailureClass::NotFound);
     let slot = &machine(&mut deleted, 1).slots[1];
     assert!(slot.deleted.is_some() && slot.refusal.is_none());
-    assert_eq!(slot.attempts.made, 2);
+    assert_eq!(slot.attempts.count, 2);
     assert!(!deleted.reads.structure_due);
     let mut updated = failed(&write_of(Operation::Repair), FailureClass::NotFound);
     let slot = &machine(&mut updated, 1).slots[1];
@@ -181,7 +181,7 @@ fn what_is_not_found_is_deleted_or_has_the_structure_read() {
 
 #[test]
 fn a_provider_without_monitors_of_a_type_gets_one_that_connects_and_then_none() {
-    let write = Write::MakePart {
+    let write = Write::CreatePart {
         port: 8132,
         part: PartKind::Monitor,
     };
@@ -193,15 +193,15 @@ fn a_provider_without_monitors_of_a_type_gets_one_that_connects_and_then_none() 
         let port = &state.ports[1];
         assert_eq!(port.type_refused, is_type_refused, "{wanted:?}");
         assert_eq!(port.monitor_refused, !is_type_refused, "{wanted:?}");
-        assert_eq!(port.attempts.made, 0);
+        assert_eq!(port.attempts.count, 0);
     }
-    let other = Write::MakePart {
+    let other = Write::CreatePart {
         port: 8132,
         part: PartKind::Pool,
     };
     let state = failed(&other, FailureClass::NotImplemented);
     assert!(!state.ports[1].type_refused && !state.ports[1].monitor_refused);
-    assert_eq!(state.ports[1].attempts.made, 1);
+    assert_eq!(state.ports[1].attempts.count, 1);
 }
 
 #[test]

@@ -121,13 +121,20 @@ fn the_oldest_deletion_goes_first_and_one_that_has_begun_goes_on() {
 fn it_begins_on_fresh_reads_while_others_serve() {
     let dirt = |state: &mut State, now: &Now| {
         let machine = machine(state, 1);
-        (machine.drained, machine.unclear) = (Some(now.instant), Some(now.instant));
+        (machine.drained_since, machine.others_unknown_since) =
+            (Some(now.instant), Some(now.instant));
         machine.restoring = true;
     };
     let begun = turn(dirt);
     assert_eq!(begun.machine.stage, Stage::Draining);
     assert!(matches!(begun.machine.others, Some(Others::Serve)));
-    assert_eq!((begun.machine.drained, begun.machine.unclear), (None, None));
+    assert_eq!(
+        (
+            begun.machine.drained_since,
+            begun.machine.others_unknown_since
+        ),
+        (None, None)
+    );
     assert!(!begun.machine.restoring);
     assert!(!begun.needs.tree && !begun.needs.lists);
 
@@ -192,7 +199,7 @@ fn members_go_when_they_get_no_new_connections() {
     let pending = |state: &mut State, reads: u32| {
         let member = member(state, 1, 1);
         member.provisioning = ProvisioningStatus::PendingUpdate;
-        member.lost.reads = reads;
+        member.pending_reads.reads = reads;
     };
     let none_left: [&dyn Fn(&mut State); 5] = [
         &|state| weigh(state, 1, 1, 1, false),
@@ -219,7 +226,7 @@ fn members_go_when_they_get_no_new_connections() {
     for (case, change) in some_left.iter().enumerate() {
         let turn = draining(|state, _| change(state));
         assert_eq!(turn.machine.stage, Stage::Draining, "case {case}");
-        assert_eq!(turn.machine.drained, None, "case {case}");
+        assert_eq!(turn.machine.drained_since, None, "case {case}");
     }
 }
 
@@ -230,10 +237,10 @@ fn the_grace_time_counts_from_the_first_drained_read() {
         let mut first: Option<Instant> = None;
         let turn = draining(|state, now| {
             state.settings.drain_grace = grace;
-            machine(state, 1).drained = age.map(|age| ago(now, age));
-            first = Some(machine(state, 1).drained.unwrap_or(now.instant));
+            machine(state, 1).drained_since = age.map(|age| ago(now, age));
+            first = Some(machine(state, 1).drained_since.unwrap_or(now.instant));
         });
-        assert_eq!(turn.machine.drained, first);
+        assert_eq!(turn.machine.drained_since, first);
         turn.machine.stage
     };
     assert_eq!(after(None), Stage::Draining);
@@ -335,9 +342,9 @@ fn it_is_called_off_when_no_other_serves_or_that_is_unclear_for_long() {
             turn(|state, now| {
                 let machine = machine(state, 1);
                 machine.stage = stage;
-                machine.drained = Some(now.instant);
+                machine.drained_since = Some(now.instant);
                 machine.waiting_since.as_mut().unwrap().instant = ago(now, patience);
-                machine.unclear = unclear.map(|age| ago(now, age));
+                machine.others_unknown_since = unclear.map(|age| ago(now, age));
                 for slot in &mut machine.slots {
                     slot.deleted = Some(now.instant);
                 }
@@ -348,29 +355,29 @@ fn it_is_called_off_when_no_other_serves_or_that_is_unclear_for_long() {
             let machine = &turn.machine;
             let off = machine.stage == Stage::Serving;
             assert_eq!(off, machine.restoring, "{stage:?}");
-            assert_eq!(off, machine.drained.is_none(), "{stage:?}");
+            assert_eq!(off, machine.drained_since.is_none(), "{stage:?}");
             for slot in &machine.slots {
                 assert_eq!(off, slot.deleted.is_none(), "{stage:?}");
             }
             if off {
-                assert!(machine.unclear.is_none(), "{stage:?}");
+                assert!(machine.others_unknown_since.is_none(), "{stage:?}");
                 let since = machine.waiting_since.unwrap();
                 assert_eq!(since, turn.now.stamp(), "the hold did not start over");
             }
             off
         };
         let serves = begun(Some(patience), |_, _| ());
-        assert!(!is_off(&serves) && serves.machine.unclear.is_none());
+        assert!(!is_off(&serves) && serves.machine.others_unknown_since.is_none());
         assert!(is_off(&begun(None, |state, _| no_other_serves(state))));
         let outdated = |state: &mut State, now: &Now| {
             no_other_serves(state);
             outdate(state, now);
         };
         let blind = begun(None, outdated);
-        assert!(!is_off(&blind) && blind.machine.unclear.is_some());
+        assert!(!is_off(&blind) && blind.machine.others_unknown_since.is_some());
         assert!(!is_off(&begun(Some(patience), outdated)));
         let unclear = |age| begun(age, |state, _| it_is_unclear_whether_others_serve(state));
-        assert!(!is_off(&unclear(None)) && unclear(None).machine.unclear.is_some());
+        assert!(!is_off(&unclear(None)) && unclear(None).machine.others_unknown_since.is_some());
         assert!(!is_off(&unclear(Some(patience.saturating_sub(STEP)))));
         assert!(is_off(&unclear(Some(patience))));
     }

@@ -6,7 +6,7 @@ use crate::{
     model::{
         call::{Operation, Write},
         clock::Now,
-        desired::{Health, ServerState},
+        desired::{ObservedCondition, ServerState},
         machine::Machine,
         member::Owner,
         octavia::Change,
@@ -70,7 +70,7 @@ fn repaired(change: impl FnOnce(&mut State, &Now)) -> Done {
 }
 
 #[test]
-fn what_is_broken_is_pushed_on_a_fresh_read_when_its_time_has_come() {
+fn what_is_broken_gets_a_put_on_a_fresh_read_when_its_time_has_come() {
     let table: [(fn(&mut State, &Now), Done); 11] = [
         (|_, _| (), Done::Push),
         (
@@ -149,7 +149,7 @@ fn alone(state: &mut State) {
 }
 
 #[test]
-fn an_admitted_member_is_recreated_after_a_push_beside_one_that_serves() {
+fn an_admitted_member_is_recreated_after_a_put_beside_one_that_serves() {
     let tried = |change: fn(&mut State)| {
         repaired(|state, _| {
             machine(state, 1).slots[0].put_tried = true;
@@ -195,7 +195,7 @@ fn a_member_that_was_never_admitted_is_recreated_as_soon_as_no_client_needs_it()
     assert_eq!(newcomer(false, alone), Done::Delete);
     let no_other: [fn(&mut State); 4] = [
         |state| weigh(state, 2, 0, 0, true),
-        |state| machine(state, 2).want.api_server_pod = Health::Bad,
+        |state| machine(state, 2).want.api_server_pod = ObservedCondition::False,
         |state| machine(state, 2).slots[0].member = None,
         |state| machine(state, 2).want.deletion = UNHOOKED,
     ];
@@ -219,10 +219,10 @@ fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
     let mut gone = member(&mut state, 1, 0).clone();
     gone.id = "orphan".into();
     gone.name = format!("{}cp-3", state.ports[0].prefix);
-    gone.owner = Owner::Gone;
+    gone.owner = Owner::NotHandedOver;
     state.ports[0].members.push(gone);
     let lookup = MachineLookup {
-        sent: now.instant,
+        changed_at: now.instant,
         under_way: false,
         absent: true,
     };
@@ -249,7 +249,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
             let pool = state.ports[0].pool.as_mut().unwrap();
             pool.state.provisioning = ProvisioningStatus::PendingUpdate;
         },
-        |state, _| state.ports[0].members[2].owner = Owner::Stranger,
+        |state, _| state.ports[0].members[2].owner = Owner::Unrelated,
         |state, _| state.ports[0].members[2].owner = Owner::AddressOnly,
         |state, _| state.ports[0].members[2].name = "cp-3".to_owned(),
         |state, _| state.ports[0].members[2].provisioning = ProvisioningStatus::PendingUpdate,
@@ -257,7 +257,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
         |state, _| state.lookups.get_mut("cp-3").unwrap().absent = false,
         |state, _| state.lookups.get_mut("cp-3").unwrap().under_way = true,
         |state, now| {
-            let asked = &mut state.lookups.get_mut("cp-3").unwrap().sent;
+            let asked = &mut state.lookups.get_mut("cp-3").unwrap().changed_at;
             *asked = ago(now, LOOKUP_AGAIN + FRESH + STEP);
         },
         // No other machine is known to be able to serve.
@@ -275,11 +275,11 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
     for (case, change) in kept.into_iter().enumerate() {
         assert_eq!(pruned(change), Done::Nothing, "case {case}");
     }
-    let lost = |reads: u32, span: Duration| {
+    let is_orphaned = |reads: u32, span: Duration| {
         pruned(|state, now| {
             let member = &mut state.ports[0].members[2];
             member.provisioning = ProvisioningStatus::PendingDelete;
-            member.lost = ConsecutiveReads {
+            member.pending_reads = ConsecutiveReads {
                 first: Some(ago(now, span)),
                 last: Some(now.instant),
                 reads,
@@ -287,9 +287,9 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
         })
     };
     let span = state().0.orphan_span();
-    assert_eq!(lost(3, span), Done::Delete);
-    assert_eq!(lost(2, span), Done::Nothing);
-    assert_eq!(lost(3, span.saturating_sub(STEP)), Done::Nothing);
+    assert_eq!(is_orphaned(3, span), Done::Delete);
+    assert_eq!(is_orphaned(2, span), Done::Nothing);
+    assert_eq!(is_orphaned(3, span.saturating_sub(STEP)), Done::Nothing);
     let aged = |age: Duration| {
         pruned(|state, now| state.reads.tree.as_mut().unwrap().instant = ago(now, age))
     };
@@ -297,7 +297,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
     assert_eq!(aged(FRESH + STEP), Done::Read);
     let asked = LOOKUP_AGAIN + FRESH;
     assert_eq!(
-        pruned(|state, now| state.lookups.get_mut("cp-3").unwrap().sent = ago(now, asked)),
+        pruned(|state, now| state.lookups.get_mut("cp-3").unwrap().changed_at = ago(now, asked)),
         Done::Delete
     );
 }

@@ -33,8 +33,8 @@ fn answer(status: u16, named: &[IpAddr]) -> EndpointResult {
 /// The first machine is being released, and a request to each port is under way.
 fn asked(round: Round) -> (State, Now) {
     let (mut state, now) = state();
-    let mut row = Proof::new(machine_name(1), round, now.instant, vec![true, true]);
-    for (id, port) in (1..).zip(&mut row.ports) {
+    let mut proof = Proof::new(machine_name(1), round, now.instant, vec![true, true]);
+    for (id, port) in (1..).zip(&mut proof.ports) {
         *port = PortProof {
             required: true,
             requests: vec![id],
@@ -47,7 +47,7 @@ fn asked(round: Round) -> (State, Now) {
             failure: None,
         };
     }
-    state.proof = Some(row);
+    state.proof = Some(proof);
     state.unreachable_since = Some(now.instant);
     state.answered = false;
     (state, now)
@@ -57,10 +57,10 @@ fn asked(round: Round) -> (State, Now) {
 fn after(round: Round, result: &EndpointResult) -> (State, PortProof) {
     let (mut state, _) = asked(round);
     reply(&mut state, 1, result);
-    let row = state.proof.clone().unwrap();
-    assert_eq!(row.ports[1].requests, [2], "another port's request");
-    assert_eq!((row.ports[1].answers, row.ports[1].failures), (1, 1));
-    (state, row.ports[0].clone())
+    let proof = state.proof.clone().unwrap();
+    assert_eq!(proof.ports[1].requests, [2], "another port's request");
+    assert_eq!((proof.ports[1].answers, proof.ports[1].failures), (1, 1));
+    (state, proof.ports[0].clone())
 }
 
 #[test]
@@ -121,12 +121,12 @@ fn a_failure_tells_whether_something_was_reached() {
         (EndpointFailure::Refused, false),
         (EndpointFailure::TimedOut(Duration::from_secs(3)), false),
         (EndpointFailure::Unreachable(excerpt()), false),
-        (EndpointFailure::NoAuthority, false),
-        (EndpointFailure::UnreadAuthority, true),
+        (EndpointFailure::NoCaSecret, false),
+        (EndpointFailure::UnreadableCa, true),
         (EndpointFailure::Closed, true),
         (EndpointFailure::NotTls, true),
         (EndpointFailure::TlsRefused(excerpt()), true),
-        (EndpointFailure::OtherAuthority, true),
+        (EndpointFailure::OtherCa, true),
         (EndpointFailure::BadCertificate(excerpt()), true),
         (EndpointFailure::NotHttp, true),
         (
@@ -190,24 +190,24 @@ fn a_failure_counts_once_for_all_requests_that_are_under_way() {
 
 /// The series of requests that the first machine's stage needs; `None` if it needs none.
 fn kept(
-    row: Option<(u8, Round)>,
+    proof: Option<(u8, Round)>,
     others: Others,
     change: impl FnOnce(&mut State, &Now),
 ) -> Option<(Round, bool, Vec<bool>)> {
     let (mut state, now) = state();
     let began = ago(&now, STEP);
     state.proof =
-        row.map(|(of, round)| Proof::new(machine_name(of), round, began, vec![true, false]));
+        proof.map(|(of, round)| Proof::new(machine_name(of), round, began, vec![true, false]));
     machine(&mut state, 1).want.deletion = Deletion::AtHook {
         since: jiff::Timestamp::UNIX_EPOCH,
     };
     change(&mut state, &now);
     proof::update(&mut state, &machine_name(1), others, &now);
-    state.proof.map(|row| {
-        assert_eq!(row.machine, machine_name(1));
-        let is_new = row.began == now.instant;
-        let required = row.ports.iter().map(|port| port.required).collect();
-        (row.round, is_new, required)
+    state.proof.map(|proof| {
+        assert_eq!(proof.machine, machine_name(1));
+        let is_new = proof.began == now.instant;
+        let required = proof.ports.iter().map(|port| port.required).collect();
+        (proof.round, is_new, required)
     })
 }
 
@@ -221,18 +221,18 @@ fn a_row_of_requests_is_kept_while_it_is_of_this_machine_and_stage() {
     };
     let serve = Others::Serve;
     let required = vec![true, false];
-    for (row, is_new) in [
+    for (proof, is_new) in [
         (None, true),
         (Some((1, Round::Drained)), false),
         (Some((1, Round::Removed)), true),
         (Some((2, Round::Drained)), true),
         (Some((2, Round::Removed)), true),
     ] {
-        let found = kept(row, serve, at(Stage::Proving));
+        let found = kept(proof, serve, at(Stage::Proving));
         assert_eq!(
             found,
             Some((Round::Drained, is_new, required.clone())),
-            "{row:?}"
+            "{proof:?}"
         );
     }
     let found = kept(None, serve, at(Stage::Confirming));
@@ -251,7 +251,8 @@ fn the_endpoint_is_asked_for_before_the_drain_where_others_serve_and_it_is_not_k
     assert_eq!(kept(None, Others::Serve, |_, _| ()), first);
     let none = Others::None(6443, Lack::Leaving);
     assert_eq!(kept(None, none, |_, _| ()), None);
-    let tried = |state: &mut State, now: &Now| machine(state, 1).proofs.made(now.instant);
+    let tried =
+        |state: &mut State, now: &Now| machine(state, 1).release_attempts.record(now.instant);
     assert_eq!(kept(None, Others::Serve, tried), None);
     let known = |age: Duration| {
         kept(None, Others::Serve, move |state, now| {
@@ -272,10 +273,10 @@ fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
     let needed = state.settings.proof_answers;
     let window = state.settings.proof_window;
     let outcome = |round, index: usize, answers, failures, age| {
-        let mut row = Proof::new(machine_name(1), round, ago(&now, age), vec![true, true]);
-        row.ports[index].answers = answers;
-        row.ports[index].failures = failures;
-        proof::port_outcome(&state, &row, index, &row.ports[index].clone(), &now)
+        let mut proof = Proof::new(machine_name(1), round, ago(&now, age), vec![true, true]);
+        proof.ports[index].answers = answers;
+        proof.ports[index].failures = failures;
+        proof::port_outcome(&state, &proof, index, &proof.ports[index].clone(), &now)
     };
     let soon = window.checked_sub(STEP).unwrap();
     assert_eq!(outcome(Round::Drained, 0, needed - 1, 0, soon), Pending);
@@ -300,16 +301,16 @@ fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
     assert_eq!(outcome(Round::Removed, 1, 0, 0, soon), Pending);
 }
 
-/// The number of answers in a row that end the series of requests without the first machine.
+/// The number of answers in a proof that end the series of requests without the first machine.
 fn enough(round: Round, change: impl FnOnce(&mut State, &mut PortProof)) -> u32 {
     let (mut state, now) = state();
-    let mut row = Proof::new(machine_name(1), round, now.instant, vec![true, true]);
-    change(&mut state, &mut row.ports[0]);
+    let mut proof = Proof::new(machine_name(1), round, now.instant, vec![true, true]);
+    change(&mut state, &mut proof.ports[0]);
     (0..1_000)
         .find(|answers| {
-            row.ports[0].answers = *answers;
-            let port = row.ports[0].clone();
-            proof::port_outcome(&state, &row, 0, &port, &now) == ProofOutcome::Answered
+            proof.ports[0].answers = *answers;
+            let port = proof.ports[0].clone();
+            proof::port_outcome(&state, &proof, 0, &port, &now) == ProofOutcome::Answered
         })
         .unwrap()
 }
@@ -364,9 +365,9 @@ fn kept_after(at: Stage, began: Duration, proven: Option<Duration>) -> (Option<b
     first.required = Some(vec![true, false]);
     first.proven = proven.map(|age| ago(&now, age));
     let required = vec![true, false];
-    let mut row = Proof::new(machine_name(1), Round::Removed, ago(&now, began), required);
-    row.ports[0].answers = needed;
-    state.proof = Some(row);
+    let mut proof = Proof::new(machine_name(1), Round::Removed, ago(&now, began), required);
+    proof.ports[0].answers = needed;
+    state.proof = Some(proof);
     proof::update(&mut state, &machine_name(1), Others::Serve, &now);
     let is_new = state.proof.as_ref().map(|proof| proof.began == now.instant);
     (is_new, machine(&mut state, 1).proven == Some(now.instant))

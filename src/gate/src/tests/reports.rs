@@ -203,11 +203,11 @@ fn a_member_of_no_machine_is_reported_with_what_becomes_of_it() {
             "It has the address of a machine, but another name; capo-rs does not change it",
         ),
         (
-            Owner::Gone,
+            Owner::NotHandedOver,
             "Its machine is not known; it is removed once Kubernetes confirms that the machine is absent",
         ),
         (
-            Owner::Stranger,
+            Owner::Unrelated,
             "capo-rs did not create it and does not change it",
         ),
     ] {

@@ -7,7 +7,7 @@ use crate::{
         call::{InFlight, Operation, Purpose, Write},
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::{Deletion, Health},
+        desired::{Deletion, ObservedCondition},
         effect::Effect,
         evidence::{Lack, Others},
         machine::Stage,
@@ -26,14 +26,14 @@ use capo_core::{ObjectName, OperatingStatus, ProvisioningStatus, ids::MemberId};
 /// The requests that are sent while the first machine is being released.
 fn sent(change: impl FnOnce(&mut State, &Now)) -> (Vec<(u64, EndpointRequest)>, State, Now) {
     let (mut state, now) = state();
-    state.requests = 6;
-    let row = Proof::new(
+    state.last_request_id = 6;
+    let proof = Proof::new(
         machine_name(1),
         Round::Drained,
         now.instant,
         vec![true, true],
     );
-    state.proof = Some(row);
+    state.proof = Some(proof);
     change(&mut state, &now);
     let mut effects = Vec::new();
     requests::send(&mut state, &now, &mut effects);
@@ -63,13 +63,13 @@ fn the_first_request_to_each_port_is_sent_alone() {
     assert_eq!((endpoint.host.as_str(), endpoint.port), ("192.0.2.1", 6443));
     assert_eq!(addresses[..], [address(1), address(2)]);
     assert_eq!(connect.to_string(), "TCP connection to 192.0.2.1:8132");
-    let row = state.proof.unwrap();
-    for (port, (id, request)) in row.ports.iter().zip(&all) {
+    let proof = state.proof.unwrap();
+    for (port, (id, request)) in proof.ports.iter().zip(&all) {
         assert_eq!(port.requests, [*id]);
         assert_eq!(port.sent, Some(now.instant));
         assert_eq!(port.last_request, request.to_string());
     }
-    assert_eq!(state.requests, 8);
+    assert_eq!(state.last_request_id, 8);
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn once_a_port_answers_four_requests_are_under_way_at_a_time() {
         (5, 0, 0),
     ] {
         let (all, state, now) = sent(|state, now| {
-            let row = state.proof.as_mut().unwrap();
-            row.ports[1].required = false;
-            let port = &mut row.ports[0];
+            let proof = state.proof.as_mut().unwrap();
+            proof.ports[1].required = false;
+            let port = &mut proof.ports[0];
             port.answers = answers;
             port.requests = (0..under_way).collect();
             // Nothing waits for a pause once the port answers.
@@ -190,11 +190,11 @@ fn a_write_that_waits_is_not_sent_once_nothing_may_be_written() {
 #[test]
 fn a_left_over_member_is_deleted_only_while_it_is_one() {
     for (owner, expected) in [
-        (Owner::Gone, true),
+        (Owner::NotHandedOver, true),
         (Owner::NameOnly, true),
         (Owner::Ours, false),
         (Owner::AddressOnly, false),
-        (Owner::Stranger, false),
+        (Owner::Unrelated, false),
     ] {
         let prune = |id: MemberId| {
             let purpose = Purpose::Write(Write::Prune {
@@ -212,8 +212,8 @@ fn a_left_over_member_is_deleted_only_while_it_is_one() {
 
 /// Neither Cluster API nor a probe shows the first machine's API server as up.
 fn is_not_known_to_be_up(state: &mut State) {
-    machine(state, 1).want.api_server_pod = Health::Unknown;
-    machine(state, 1).want.node = Health::Unknown;
+    machine(state, 1).want.api_server_pod = ObservedCondition::Unknown;
+    machine(state, 1).want.node = ObservedCondition::Unknown;
     machine(state, 1).probe.seen = None;
 }
 
@@ -223,7 +223,8 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
     let all = |change: fn(&mut State)| {
         let wanted = |operation: &Operation| {
             wanted(write_of(*operation), |state| {
-                machine(state, 1).want.api_server_pod = Health::Good(Instant::now());
+                machine(state, 1).want.api_server_pod =
+                    ObservedCondition::TrueSince(Instant::now());
                 change(state);
             })
         };

@@ -7,7 +7,7 @@ use crate::{
         call::Operation,
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::{Deletion, Health, ServerState},
+        desired::{Deletion, ObservedCondition, ServerState},
         evidence::Others,
         machine::{Machine, Stage},
         member::LEAVING,
@@ -84,7 +84,7 @@ fn what_was_drained_is_restored_and_nothing_else() {
         &|state, now| {
             to_all(state, |state, port| {
                 member(state, 1, port).provisioning = ProvisioningStatus::Error;
-                machine(state, 1).slots[port].attempts.made(now.instant);
+                machine(state, 1).slots[port].attempts.record(now.instant);
             });
         },
         &|state, _| machine(state, 1).stage = Stage::Draining,
@@ -102,12 +102,12 @@ fn what_was_drained_is_restored_and_nothing_else() {
     }
     let again = restored(|state, now| to_all(state, |state, port| refuse(state, now, port, true)));
     assert_eq!(again, weighted());
-    let lost = restored(|state, now| {
+    let is_orphaned = restored(|state, now| {
         for port in [0, 1] {
             lose(state, now, port, ProvisioningStatus::PendingUpdate);
         }
     });
-    assert_eq!(lost, weighted());
+    assert_eq!(is_orphaned, weighted());
     // The machine stays, so the release was that of an earlier machine of its name.
     let stays = restored(|state, _| {
         machine(state, 1).want.deletion = Deletion::No;
@@ -118,7 +118,9 @@ fn what_was_drained_is_restored_and_nothing_else() {
     let tried = restored(|state, now| {
         to_all(state, |state, port| {
             member(state, 1, port).provisioning = ProvisioningStatus::Error;
-            machine(state, 1).slots[port].attempts.go_on(now.instant);
+            machine(state, 1).slots[port]
+                .attempts
+                .allow_at_once(now.instant);
         });
     });
     assert_eq!(tried, weighted());
@@ -170,7 +172,7 @@ fn what_an_earlier_process_drained_is_restored_if_it_is_needed() {
     let not: [fn(&mut Machine); 3] = [
         |machine| machine.others = Some(Others::Serve),
         |machine| machine.want.server.state = ServerState::Shutoff,
-        |machine| machine.want.api_server_pod = Health::Bad,
+        |machine| machine.want.api_server_pod = ObservedCondition::False,
     ];
     for change in not {
         assert_eq!(last(change), Done::Nothing);
@@ -198,7 +200,7 @@ fn a_drain_that_the_data_path_has_not_applied_is_undone_when_no_worker_can_resum
             to_all(state, |state, port| {
                 let member = member(state, 1, port);
                 member.provisioning = ProvisioningStatus::PendingUpdate;
-                member.lost = ConsecutiveReads {
+                member.pending_reads = ConsecutiveReads {
                     first: Some(ago(now, span)),
                     last: Some(now.instant),
                     reads,

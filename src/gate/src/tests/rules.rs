@@ -1,7 +1,7 @@
-//! The decisions of the gates if no always-open rule applies: by the rules, without our hook, and while the gates only
-//! observe.
+//! The decisions of the gates if no case applies that needs no proof: by the rules, without our hook, and while the
+//! gates only observe.
 
-use crate::model::decision::Proven;
+use crate::model::decision::ReleaseBasis;
 use std::time::{Duration, Instant};
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         machine::Stage,
         state::State,
     },
-    tests::{always_open::world, world::machine_name},
+    tests::{open_without_proof::world, world::machine_name},
 };
 use capo_core::{GateMode, GateOverride, ProvisioningStatus};
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ fn unhooked(change: impl FnOnce(&mut State, Instant)) -> GateDecision {
     let mut state = world.state.clone();
     change(&mut state, now.instant);
     let machine = state.machines.get(&machine_name(1)).unwrap();
-    finalizer::unhooked(&state, machine, &now)
+    finalizer::finalizer_decision(&state, machine, &now)
 }
 
 fn leave(state: &mut State, absent: u32) {
@@ -64,7 +64,7 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
         open(GateCause::ClusterDeleting)
     );
     assert_eq!(
-        unhooked(|state, _| state.desired.as_mut().unwrap().cluster.operator = operator_hold),
+        unhooked(|state, _| state.desired.as_mut().unwrap().cluster.gate_override = operator_hold),
         held(GateCause::OperatorHold)
     );
     assert_eq!(
@@ -149,7 +149,7 @@ fn what_the_rules_say_at_each_stage() {
     let serve = Others::Serve;
     let unclear = Others::NotYet(6443, Want::Server);
     let none = Others::None(6443, Lack::NotOnline);
-    let released = GateDecision::Open(GateCause::Released(Proven::NotPossible));
+    let released = GateDecision::Open(GateCause::Released(ReleaseBasis::OthersServedLongEnough));
     let held = |cause| GateDecision::Held(cause);
     let name = machine_name(1);
     for (stage, others, before, expected) in [
@@ -187,7 +187,7 @@ fn what_the_rules_say_at_each_stage() {
             Stage::Released,
             Some(serve),
             held(GateCause::Removing),
-            GateDecision::Open(GateCause::Released(Proven::NotPossible)),
+            GateDecision::Open(GateCause::Released(ReleaseBasis::OthersServedLongEnough)),
         ),
         // No newer observation has contradicted the open gate.
         (Stage::Released, Some(unclear), released, released),
@@ -262,11 +262,11 @@ fn observing_asks_only_where_a_gate_could_hold() {
         GateDecision::Observed(GateCause::NotObserved)
     );
     // What an operator has decided comes before the rules, as where the gates are enforced.
-    let of_the_operator = |operator: GateOverride| {
+    let of_the_operator = |gate_override: GateOverride| {
         case(&|state| {
             state.reads.tree = None;
             let machine = state.machines.get_mut(&machine_name(1)).unwrap();
-            machine.want.operator = operator.clone();
+            machine.want.gate_override = gate_override.clone();
         })
     };
     let reason = "maintenance".to_owned();

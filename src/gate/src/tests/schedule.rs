@@ -11,7 +11,7 @@ use crate::{
         member::Owner,
         proof::{Proof, Round},
         settings::Schedule,
-        state::{Ladder, MachineLookup, State},
+        state::{MachineLookup, SettlingReads, State},
         trouble::Trouble,
     },
     plan::{requests, schedule},
@@ -59,7 +59,7 @@ fn something_settles_while_it_is_not_as_it_is_to_be() {
         |state, _| state.ports[1].monitor = None,
         |state, _| state.ports[1].ambiguous = Some(String::new()),
         |state, _| member(state, 1, 1).provisioning = ProvisioningStatus::Error,
-        |state, _| member(state, 1, 1).owner = Owner::Gone,
+        |state, _| member(state, 1, 1).owner = Owner::NotHandedOver,
         |state, _| member(state, 1, 1).owner = Owner::NameOnly,
         |state, _| machine(state, 1).slots[1].member = None,
         |state, _| machine(state, 1).want.deletion = UNHOOKED,
@@ -88,7 +88,7 @@ fn something_settles_while_it_is_not_as_it_is_to_be() {
         |state, _| state.summary.cause = Some(GateCause::Stale),
         // Members that are not ours may have any status.
         |state, _| {
-            member(state, 1, 1).owner = Owner::Stranger;
+            member(state, 1, 1).owner = Owner::Unrelated;
             member(state, 1, 1).provisioning = ProvisioningStatus::Error;
         },
         |state, _| {
@@ -115,7 +115,7 @@ fn something_settles_while_it_is_not_as_it_is_to_be() {
 /// How long after the last read the next read is due.
 fn due(change: impl FnOnce(&mut State, &Now)) -> (Option<Duration>, State) {
     let (mut state, now) = quiet(change);
-    let due = schedule::settle(&mut state, &now);
+    let due = schedule::schedule_reads(&mut state, &now);
     (
         due.map(|due| due.saturating_duration_since(now.instant)),
         state,
@@ -137,10 +137,10 @@ fn the_next_read_is_due_after_the_gap_that_fits_what_is_under_way() {
             SECOND * 15,
         ),
         (|state, _| state.balancer.not_found = 1, SECOND * 2),
-        (|state, _| state.reads.factor = 0.9, STEADY * 9 / 10),
+        (|state, _| state.reads.jitter_factor = 0.9, STEADY * 9 / 10),
         // The gap has limits, whatever the jitter is.
-        (|state, _| state.reads.factor = 0.1, STEADY / 2),
-        (|state, _| state.reads.factor = 9.0, STEADY * 3 / 2),
+        (|state, _| state.reads.jitter_factor = 0.1, STEADY / 2),
+        (|state, _| state.reads.jitter_factor = 9.0, STEADY * 3 / 2),
         (
             |state, _| state.reads.wanted = true,
             Duration::from_millis(250),
@@ -169,7 +169,7 @@ fn the_next_read_is_due_after_the_gap_that_fits_what_is_under_way() {
 }
 
 #[test]
-fn while_something_settles_reads_follow_the_ladder() {
+fn while_something_settles_reads_have_growing_gaps() {
     let settling = |change: fn(&mut State, &Now)| {
         due(move |state, now| {
             state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
@@ -180,17 +180,17 @@ fn while_something_settles_reads_follow_the_ladder() {
     assert_eq!(first, Some(Duration::from_millis(1_050)));
     // The jitter does not move the first read, which is made right after the shortest operation.
     for change in [
-        |state: &mut State, _: &Now| state.reads.factor = 0.8,
-        |state: &mut State, _: &Now| state.reads.factor = 1.2,
+        |state: &mut State, _: &Now| state.reads.jitter_factor = 0.8,
+        |state: &mut State, _: &Now| state.reads.jitter_factor = 1.2,
     ] {
         assert_eq!(settling(change).0, first);
     }
-    assert_eq!(state.reads.ladder.map(|ladder| ladder.reads), Some(0));
+    assert_eq!(state.reads.settling.map(|settling| settling.reads), Some(0));
     let second = |state: &mut State, now: &Now| {
-        state.reads.ladder = Some(Ladder {
+        state.reads.settling = Some(SettlingReads {
             start: ago(now, SECOND * 10),
             reads: 1,
-            is_patient: false,
+            is_enabling: false,
         });
     };
     assert_eq!(settling(second).0, Some(Duration::from_millis(1_650)));
@@ -204,20 +204,20 @@ fn while_something_settles_reads_follow_the_ladder() {
         let (patient, _) = due(|state, now| {
             machine(state, 2).waiting_since = waits.then(|| now.stamp());
             state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
-            state.reads.ladder = Some(Ladder {
+            state.reads.settling = Some(SettlingReads {
                 reads,
-                is_patient: true,
-                ..Ladder::from(now.instant)
+                is_enabling: true,
+                ..SettlingReads::from(now.instant)
             });
         });
         assert_eq!(patient, Some(gap), "{reads} {waits}");
     }
     // What a gate waits for is read within two seconds, but not in a hot loop.
     let wanted = |state: &mut State, now: &Now| {
-        state.reads.ladder = Some(Ladder {
+        state.reads.settling = Some(SettlingReads {
             start: ago(now, SECOND * 100),
             reads: 20,
-            is_patient: false,
+            is_enabling: false,
         });
         state.reads.wanted = true;
     };
@@ -238,11 +238,11 @@ fn while_something_settles_reads_follow_the_ladder() {
     // The time of the next read counts from the write, whenever the last read was.
     let written = |state: &mut State, now: &Now| {
         state.reads.tried = Some(ago(now, SECOND * 10));
-        state.reads.ladder = Some(Ladder::from(now.instant));
+        state.reads.settling = Some(SettlingReads::from(now.instant));
     };
     assert_eq!(settling(written).0, Some(Duration::from_millis(1_050)));
     let (_, settled) = due(second);
-    assert!(settled.reads.ladder.is_none());
+    assert!(settled.reads.settling.is_none());
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn the_worker_steps_when_something_is_due() {
         (
             |state, now| {
                 let lookup = MachineLookup {
-                    sent: ago(now, SECOND),
+                    changed_at: ago(now, SECOND),
                     under_way: false,
                     absent: true,
                 };
@@ -329,19 +329,21 @@ fn the_worker_steps_when_something_is_due() {
         (|state, _| state.reads.probes_wanted = true, SECOND),
         (
             |state, now| {
-                let mut row = Proof::new(machine_name(1), Round::Drained, now.instant, vec![true]);
-                row.ports[0].sent = Some(now.instant);
-                state.proof = Some(row);
+                let mut proof =
+                    Proof::new(machine_name(1), Round::Drained, now.instant, vec![true]);
+                proof.ports[0].sent = Some(now.instant);
+                state.proof = Some(proof);
             },
             requests::GAP,
         ),
         (
             |state, now| {
-                let mut row = Proof::new(machine_name(1), Round::Drained, now.instant, vec![true]);
-                row.ports[0].sent = Some(now.instant);
-                row.ports[0].requests.push(1);
+                let mut proof =
+                    Proof::new(machine_name(1), Round::Drained, now.instant, vec![true]);
+                proof.ports[0].sent = Some(now.instant);
+                proof.ports[0].requests.push(1);
                 state.settings.proof_window = SECOND * 9;
-                state.proof = Some(row);
+                state.proof = Some(proof);
             },
             SECOND * 9,
         ),
@@ -356,17 +358,17 @@ fn the_worker_steps_when_something_is_due() {
         (
             |state, now| {
                 state.settings.drain_grace = SECOND * 20;
-                machine(state, 1).drained = Some(now.instant);
+                machine(state, 1).drained_since = Some(now.instant);
             },
             SECOND * 20,
         ),
         (
-            |state, now| machine(state, 1).want.operator = bypass(now),
+            |state, now| machine(state, 1).want.gate_override = bypass(now),
             SECOND * 60 + STEP,
         ),
         (
             |state, now| {
-                state.desired.as_mut().unwrap().cluster.operator = bypass(now);
+                state.desired.as_mut().unwrap().cluster.gate_override = bypass(now);
             },
             SECOND * 60 + STEP,
         ),

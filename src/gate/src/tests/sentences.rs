@@ -7,7 +7,7 @@ use crate::{
     },
     report::{
         member_messages::{foreign, machines_in, member_class, others, refusals},
-        messages::{cause, delay, operator},
+        messages::{cause, delay, override_clause},
     },
     tests::{
         pair::{UNHOOKED, machine, member, state, weigh},
@@ -278,9 +278,9 @@ fn every_annotation_of_the_operator_is_named_and_one_in_force_before_others() {
             format!("; the operator's bypass ended at {ended}"),
         ),
     ] {
-        machine(&mut state, 1).want.operator = of_machine;
-        state.desired.as_mut().unwrap().cluster.operator = of_cluster;
+        machine(&mut state, 1).want.gate_override = of_machine;
+        state.desired.as_mut().unwrap().cluster.gate_override = of_cluster;
         let about = state.machines.get(&machine_name(1));
-        assert_eq!(operator(&state, about, &now), text);
+        assert_eq!(override_clause(&state, about, &now), text);
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     model::{
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::{Deletion, Health},
+        desired::{Deletion, ObservedCondition},
         evidence::Others,
         machine::{Machine, Stage},
         state::{FRESH, State},
@@ -83,7 +83,7 @@ fn a_release_that_no_proof_opened_is_noticed_while_its_machine_still_serves() {
 
 #[test]
 fn an_api_server_is_up_by_its_pod_or_where_there_is_none_by_its_node() {
-    let up = |pod: Health, node: Health, kubeadm: bool| {
+    let up = |pod: ObservedCondition, node: ObservedCondition, kubeadm: bool| {
         let (mut state, now) = state();
         let plane = &mut state.desired.as_mut().unwrap().cluster;
         plane.kubeadm_control_plane = kubeadm;
@@ -93,15 +93,25 @@ fn an_api_server_is_up_by_its_pod_or_where_there_is_none_by_its_node() {
         let machine = machine.clone();
         is_known_to_be_up(&state, &machine, &now)
     };
-    let good = Health::Good(std::time::Instant::now());
+    let good = ObservedCondition::TrueSince(std::time::Instant::now());
     for (pod, node, kubeadm, expected) in [
-        (good, Health::Unknown, true, true),
-        (good, Health::Bad, false, true),
-        (Health::Unknown, good, true, false),
-        (Health::Unknown, good, false, true),
-        (Health::Bad, good, false, false),
-        (Health::Unknown, Health::Unknown, false, false),
-        (Health::Unknown, Health::Bad, true, false),
+        (good, ObservedCondition::Unknown, true, true),
+        (good, ObservedCondition::False, false, true),
+        (ObservedCondition::Unknown, good, true, false),
+        (ObservedCondition::Unknown, good, false, true),
+        (ObservedCondition::False, good, false, false),
+        (
+            ObservedCondition::Unknown,
+            ObservedCondition::Unknown,
+            false,
+            false,
+        ),
+        (
+            ObservedCondition::Unknown,
+            ObservedCondition::False,
+            true,
+            false,
+        ),
     ] {
         assert_eq!(
             up(pod, node, kubeadm),

@@ -13,15 +13,15 @@ use crate::{
         port::Port,
         settings::Schedule,
     },
-    plan::schedule::ladder_gap,
+    plan::schedule::settling_gap,
     tests::world::address,
 };
 use capo_core::{OperatingStatus, Provider, ProvisioningStatus};
 
-fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
+fn member(status: &str, owner: Owner, pending: &[u64]) -> Member {
     let start = Instant::now();
     let mut run = ConsecutiveReads::default();
-    for after in lost {
+    for after in pending {
         run.record(true, start + Duration::from_secs(*after));
     }
     Member {
@@ -36,7 +36,7 @@ fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
             wall: jiff::Timestamp::UNIX_EPOCH,
         },
         active_reads: 0,
-        lost: run,
+        pending_reads: run,
         online: None,
         down: ConsecutiveReads::default(),
         detail: None,
@@ -50,7 +50,7 @@ fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
 #[test]
 fn classes() {
     let amphora = Provider::Amphora;
-    for (status, owner, lost, provider, class) in [
+    for (status, owner, pending, provider, class) in [
         ("ACTIVE", Owner::Ours, &[][..], amphora, Class::Active),
         ("ERROR", Owner::Ours, &[], amphora, Class::Error),
         (
@@ -125,10 +125,10 @@ fn classes() {
         ("ERROR", Owner::Ours, &[0, 60, 120], amphora, Class::Error),
     ] {
         let found = classify::member(
-            &member(status, owner, lost),
+            &member(status, owner, pending),
             provider.orphan_span().unwrap_or_default(),
         );
-        assert_eq!(found, class, "{status} {owner:?} {lost:?} {provider:?}");
+        assert_eq!(found, class, "{status} {owner:?} {pending:?} {provider:?}");
     }
 }
 
@@ -161,8 +161,8 @@ fn places_of_machines() {
 }
 
 #[test]
-fn parts_that_a_push_may_bring_back() {
-    for (status, lost, broken) in [
+fn parts_that_a_put_may_repair() {
+    for (status, pending, broken) in [
         ("ACTIVE", &[][..], false),
         ("ACTIVE", &[0, 30, 60], false),
         ("ERROR", &[], true),
@@ -170,14 +170,14 @@ fn parts_that_a_push_may_bring_back() {
         ("PENDING_UPDATE", &[0, 30, 59], false),
         ("PENDING_UPDATE", &[0, 30, 60], true),
     ] {
-        let like = member(status, Owner::Ours, lost);
+        let like = member(status, Owner::Ours, pending);
         let part = PartState {
             provisioning: like.provisioning,
             since: like.since,
-            lost: like.lost,
+            pending_reads: like.pending_reads,
         };
         let found = classify::part_is_broken(&part, Duration::from_mins(1));
-        assert_eq!(found, broken, "{status} {lost:?}");
+        assert_eq!(found, broken, "{status} {pending:?}");
     }
 }
 
@@ -185,7 +185,7 @@ fn parts_that_a_push_may_bring_back() {
 fn an_interrupted_row_of_reads_begins_again() {
     let start = Instant::now();
     let mut run = ConsecutiveReads::default();
-    for (after, lost) in [
+    for (after, pending) in [
         (0, true),
         (30, true),
         (59, false),
@@ -193,7 +193,7 @@ fn an_interrupted_row_of_reads_begins_again() {
         (90, true),
         (119, true),
     ] {
-        run.record(lost, start + Duration::from_secs(after));
+        run.record(pending, start + Duration::from_secs(after));
     }
     assert!(!run.spans(Duration::from_secs(60)));
     run.record(true, start + Duration::from_secs(120));
@@ -206,7 +206,7 @@ fn gaps_after_a_write() {
     let mut at = Duration::ZERO;
     let mut times = Vec::new();
     for read in 0..20 {
-        at += ladder_gap(&schedule, Provider::Amphora, false, read, at);
+        at += settling_gap(&schedule, Provider::Amphora, false, read, at);
         times.push(at.as_secs_f64());
     }
     let expected = [1.05, 2.7, 4.35, 6.0, 8.0, 10.0, 12.5, 17.5, 22.5];
@@ -220,10 +220,10 @@ fn gaps_after_a_write() {
         (2100, 300),
     ] {
         let elapsed = Duration::from_secs(seconds);
-        let found = ladder_gap(&schedule, Provider::Amphora, false, 50, elapsed);
+        let found = settling_gap(&schedule, Provider::Amphora, false, 50, elapsed);
         assert_eq!(found, Duration::from_secs(gap), "after {seconds} s");
     }
-    let first = |provider, creating| ladder_gap(&schedule, provider, creating, 0, Duration::ZERO);
+    let first = |provider, creating| settling_gap(&schedule, provider, creating, 0, Duration::ZERO);
     assert_eq!(first(Provider::Ovn, false), Duration::from_millis(500));
     assert_eq!(first(Provider::Amphora, true), Duration::from_secs(10));
     assert_eq!(

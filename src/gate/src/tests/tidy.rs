@@ -78,22 +78,22 @@ impl Clock {
         self.maybe(moment, 0);
     }
 
-    fn row(self, first: &mut Instant, last: &mut Instant, longest: u32) {
+    fn shorten(self, first: &mut Instant, last: &mut Instant, longest: u32) {
         let span = (self.tick(*last) - self.tick(*first)).min(longest);
         *last = self.floor(*last, longest);
         *first = last.checked_sub(TICK * span).unwrap_or(*last);
     }
 
-    fn lost(self, run: &mut ConsecutiveReads, longest: u32) {
+    fn shorten_run(self, run: &mut ConsecutiveReads, longest: u32) {
         run.reads = run.reads.min(3);
         if let (Some(first), Some(last)) = (&mut run.first, &mut run.last) {
-            self.row(first, last, longest);
+            self.shorten(first, last, longest);
         }
     }
 
     fn online(self, run: &mut OnlineRun) {
         run.reads = run.reads.min(2);
-        self.row(&mut run.first, &mut run.last, ONLINE);
+        self.shorten(&mut run.first, &mut run.last, ONLINE);
     }
 }
 
@@ -146,7 +146,7 @@ fn events(world: &mut World, clock: Clock) {
     requests(world, clock);
     // The call under way gets the number 1.
     let state = &mut world.state;
-    state.calls = u64::from(state.call.is_some());
+    state.last_call_id = u64::from(state.call.is_some());
     for (_, _, todo) in &mut world.queue {
         if let Todo::Feed(_, Event::Answered { id, .. }) = todo {
             *id = u64::from(state.call.as_ref().is_some_and(|call| call.id == *id));
@@ -173,7 +173,7 @@ fn requests(world: &mut World, clock: Clock) {
             }
         }
     }
-    state.requests = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
+    state.last_request_id = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
     world.queue.retain_mut(|(_, _, todo)| match todo {
         Todo::Feed(_, Event::Replied { id, .. }) => {
             let place = numbers.iter().position(|number| number == id);
@@ -239,7 +239,7 @@ fn ages(state: &mut State, clock: Clock) {
         trouble.failures = trouble.failures.min(7);
     }
     for lookup in state.lookups.values_mut() {
-        lookup.sent = clock.floor(lookup.sent, STUCK);
+        lookup.changed_at = clock.floor(lookup.changed_at, STUCK);
     }
     let reads = &mut state.reads;
     clock.maybe(&mut reads.tried, WARNED);
@@ -256,14 +256,14 @@ fn ages(state: &mut State, clock: Clock) {
     reads.health = 0;
     // The lists and monitors are read again after every second settled read, not after every sixth.
     reads.steady = reads.steady.max(4);
-    if let Some(ladder) = &mut reads.ladder {
+    if let Some(settling) = &mut reads.settling {
         // Every gap is the same, so decisions depend only on whether a read was tried since.
-        ladder.start = if reads.tried.is_some_and(|tried| ladder.start <= tried) {
+        settling.start = if reads.tried.is_some_and(|tried| settling.start <= tried) {
             clock.start
         } else {
-            clock.floor(ladder.start, WARNED)
+            clock.floor(settling.start, WARNED)
         };
-        ladder.reads = ladder.reads.min(1);
+        settling.reads = settling.reads.min(1);
     }
     let unseen = state.ports.iter().any(|port| port.unseen.is_some());
     if !unseen && let Some(structure) = &mut reads.structure {
@@ -275,8 +275,8 @@ fn ages(state: &mut State, clock: Clock) {
             .listed
             .filter(|listed| clock.tick(*listed) == clock.tick(clock.now));
         clock.coming(&mut port.attempts.next);
-        port.attempts.made = port.attempts.made.min(4);
-        clock.lost(&mut port.none_online, ONLINE);
+        port.attempts.count = port.attempts.count.min(4);
+        clock.shorten_run(&mut port.none_online, ONLINE);
         let parts = [
             port.listener.as_mut().map(|part| &mut part.state),
             port.pool.as_mut().map(|part| &mut part.state),
@@ -284,12 +284,12 @@ fn ages(state: &mut State, clock: Clock) {
         ];
         for part in parts.into_iter().flatten() {
             clock.stamp(&mut part.since, 0);
-            clock.lost(&mut part.lost, WARNED);
+            clock.shorten_run(&mut part.pending_reads, WARNED);
         }
         for member in &mut port.members {
             clock.stamp(&mut member.since, STUCK);
-            clock.lost(&mut member.lost, WARNED);
-            clock.lost(&mut member.down, WARNED);
+            clock.shorten_run(&mut member.pending_reads, WARNED);
+            clock.shorten_run(&mut member.down, WARNED);
             member.ownerless_reads = member.ownerless_reads.min(2);
             if let Some(run) = &mut member.online {
                 clock.online(run);
@@ -305,18 +305,18 @@ fn ages(state: &mut State, clock: Clock) {
         if let Some((seen, _)) = &mut machine.reach {
             *seen = clock.floor(*seen, ONLINE);
         }
-        clock.coming(&mut machine.proofs.next);
-        machine.proofs.made = machine.proofs.made.min(4);
+        clock.coming(&mut machine.release_attempts.next);
+        machine.release_attempts.count = machine.release_attempts.count.min(4);
         clock.maybe(&mut machine.others_since, UNPROVEN);
         clock.maybe(&mut machine.proven, RENEWED);
         // Only texts use this value.
-        machine.proof_failure = None;
+        machine.called_off_because = None;
         if let Some(since) = &mut machine.waiting_since {
             clock.stamp(since, WARNED);
         }
-        clock.maybe(&mut machine.drained, 0);
+        clock.maybe(&mut machine.drained_since, 0);
         clock.maybe(&mut machine.hook_gone_since, WARNED);
-        clock.maybe(&mut machine.unclear, WARNED);
+        clock.maybe(&mut machine.others_unknown_since, WARNED);
         machine.others = None;
         // Only texts and metrics use these values.
         machine.gates.admission_since = None;
@@ -329,7 +329,7 @@ fn ages(state: &mut State, clock: Clock) {
                 *sent = clock.floor(*sent, 0);
             }
             clock.coming(&mut slot.attempts.next);
-            slot.attempts.made = slot.attempts.made.min(4);
+            slot.attempts.count = slot.attempts.count.min(4);
         }
     }
 }

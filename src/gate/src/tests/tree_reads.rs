@@ -220,7 +220,7 @@ fn what_is_broken_in_the_first_read_of_a_process_counts_as_repaired_once() {
         let attempts = |state: &State| {
             let machines = state.machines.values();
             machines
-                .map(|machine| machine.slots[0].attempts.made)
+                .map(|machine| machine.slots[0].attempts.count)
                 .sum::<u32>()
         };
         assert!(index.is_some());
@@ -232,7 +232,7 @@ fn what_is_broken_in_the_first_read_of_a_process_counts_as_repaired_once() {
         let second = state
             .machines
             .values()
-            .map(|machine| machine.slots[1].attempts.made);
+            .map(|machine| machine.slots[1].attempts.count);
         assert_eq!(second.sum::<u32>(), 0);
     }
 }
@@ -324,7 +324,7 @@ fn a_part_has_its_status_since_the_read_that_first_showed_it() {
     let since = |state: &State| {
         let port = &state.ports[1];
         let pool = port.pool.as_ref().unwrap();
-        (pool.state.since, pool.state.lost.reads)
+        (pool.state.since, pool.state.pending_reads.reads)
     };
     let (before, _) = since(&state);
     read(&mut state, &mut now, |_| ());

@@ -7,7 +7,7 @@ use crate::{
     model::{
         clock::Now,
         decision::{GateCause, GateDecision, GateName},
-        desired::{Deletion, Health, ServerState},
+        desired::{Deletion, ObservedCondition, ServerState},
         effect::Effect,
         machine::{Machine, Stage},
         member::JOINING,
@@ -166,7 +166,7 @@ fn it_is_noted_when_our_hook_was_gone_and_forgotten_when_it_is_back() {
 }
 
 fn bypass(machine: &mut Machine, now: &Now) {
-    machine.want.operator = GateOverride::Bypass {
+    machine.want.gate_override = GateOverride::Bypass {
         until: now.wall + jiff::SignedDuration::from_secs(60),
         reason: "r".to_owned(),
     };
@@ -241,7 +241,7 @@ fn a_hold_has_the_time_at_which_it_began_whatever_its_cause_becomes() {
     let old = machine(&mut state, 1).gates.release;
     now.instant += Duration::from_secs(1);
     machine(&mut state, 2).want.server.state = ServerState::Shutoff;
-    machine(&mut state, 2).want.api_server_pod = Health::Bad;
+    machine(&mut state, 2).want.api_server_pod = ObservedCondition::False;
     evaluate(&mut state, &now, &mut Vec::new());
     assert_ne!(machine(&mut state, 1).gates.release, old);
     assert_eq!(machine(&mut state, 1).gates.release_since, Some(began));
@@ -401,8 +401,8 @@ fn a_release_that_has_begun_is_carried_on_though_one_behind_it_could_begin() {
         }
         let first = machine(&mut state, 1);
         first.stage = stage;
-        // A release of the first machine was put off a moment ago.
-        first.proofs.made(now.instant);
+        // A release of the first machine was called off a moment ago.
+        first.release_attempts.record(now.instant);
         evaluate(&mut state, &now, &mut Vec::new());
         assert_eq!(state.releasing, Some(machine_name(releasing)), "{stage:?}");
     }

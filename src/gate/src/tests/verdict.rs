@@ -8,7 +8,7 @@ use crate::{
         call::{InFlight, Operation, Purpose, Write},
         clock::{Now, Stamp},
         decision::GateCause,
-        desired::Health,
+        desired::ObservedCondition,
         member::Class,
         part::{Part, PartKind},
         state::State,
@@ -287,15 +287,15 @@ fn bypasses_are_shown_until_they_run_out() {
     for (after, expected) in [(0, (false, 0)), (1, (true, 2))] {
         let found = shown(|state, now| {
             let until = now.wall + Duration::from_nanos(after);
-            state.desired.as_mut().unwrap().cluster.operator = bypass(until);
+            state.desired.as_mut().unwrap().cluster.gate_override = bypass(until);
             for index in [1, 2] {
-                machine(state, index).want.operator = bypass(until);
+                machine(state, index).want.gate_override = bypass(until);
             }
         });
         assert_eq!((found.bypassed, found.bypassed_machines), expected);
     }
     let one = shown(|state, now| {
-        machine(state, 2).want.operator = bypass(now.wall + STEP);
+        machine(state, 2).want.gate_override = bypass(now.wall + STEP);
     });
     assert_eq!((one.bypassed, one.bypassed_machines), (false, 1));
 }
@@ -309,7 +309,7 @@ fn a_control_plane_counts_as_initialised_once_something_has_shown_it() {
             state.answered = false;
             state.watched_since = Some(ago(now, state.online_span()));
             for machine in state.machines.values_mut() {
-                machine.want.node = Health::Unknown;
+                machine.want.node = ObservedCondition::Unknown;
             }
             change(state);
         })

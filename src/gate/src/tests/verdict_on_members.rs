@@ -129,7 +129,7 @@ fn the_worst_member_is_told_of() {
     );
 
     // The classes from the best to the worst. The member of the second port always has the next class.
-    let ladder: [fn(&mut State, usize, &Now); 6] = [
+    let worsening: [fn(&mut State, usize, &Now); 6] = [
         |state, port, _| member(state, 1, port).provisioning = ProvisioningStatus::PendingDelete,
         |state, port, _| member(state, 1, port).provisioning = ProvisioningStatus::PendingCreate,
         |state, port, now| lose(state, now, port, ProvisioningStatus::PendingUpdate),
@@ -137,7 +137,7 @@ fn the_worst_member_is_told_of() {
         |state, port, _| machine(state, 1).slots[port].member = None,
         |state, port, _| member(state, 1, port).provisioning = ProvisioningStatus::Error,
     ];
-    for pair in ladder.windows(2) {
+    for pair in worsening.windows(2) {
         for (first, second, worst) in [(0, 1, 6443), (1, 0, 8132)] {
             // The worse member is on the port `worst`, before or after the other one.
             let cause = shown(|state, now| {

@@ -138,7 +138,7 @@ impl Model {
                     admin_up: new.admin_state_up,
                     tags: new.tags,
                     provisioning: ProvisioningStatus::PendingCreate,
-                    pushed: false,
+                    is_configured: false,
                     applied: (1, new.admin_state_up),
                     assumed_up: None,
                 };

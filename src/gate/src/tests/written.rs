@@ -73,7 +73,7 @@ fn part(write: &Write, sets: Option<Sets>) -> (bool, Port, Now) {
 
 #[test]
 fn a_part_that_was_made_is_known_as_it_was_made() {
-    let make = |part| Write::MakePart { port: 8132, part };
+    let make = |part| Write::CreatePart { port: 8132, part };
     let range = |text: &str| text.parse::<ipnet::IpNet>().unwrap();
     let ranges = vec![range("10.2.0.0/16"), range("10.1.0.0/16")];
     let (_, listener, _) = part(
@@ -123,9 +123,9 @@ fn what_a_change_of_a_part_leaves_unknown_is_read_again() {
         None,
     );
     assert!(!is_due && repaired.refusal.is_some());
-    assert_eq!(repaired.attempts.made, 1);
-    let pushed = repaired.pushed.unwrap();
-    assert_eq!(pushed.at, now.instant);
+    assert_eq!(repaired.attempts.count, 1);
+    let last_put = repaired.last_put.unwrap();
+    assert_eq!(last_put.at, now.instant);
     let (is_due, replaced, now) = part(
         &Write::ReplacePart {
             port: 8132,
@@ -135,10 +135,10 @@ fn what_a_change_of_a_part_leaves_unknown_is_read_again() {
     );
     assert!(is_due && replaced.members_due && replaced.numbers_due);
     assert_eq!(replaced.attempts.next, Some(now.instant));
-    assert_eq!(replaced.pushed, None);
+    assert_eq!(replaced.last_put, None);
     let (is_due, retyped, _) = part(&Write::Retype { port: 8132 }, None);
     assert!(is_due && retyped.numbers_due && !retyped.members_due);
-    assert_eq!((retyped.retypes.made, retyped.refusal), (1, None));
+    assert_eq!((retyped.retypes.count, retyped.refusal), (1, None));
     let (mut state, now) = before();
     state.ports[1].stray_pool = Some("stray".into());
     let attach = Write::Attach { port: 8132 };
@@ -218,7 +218,7 @@ fn a_write_of_a_member_is_noted_with_what_it_changes() {
             Delete | Repair | Restore => 2,
             Replace | Drain | Enable => 1,
         };
-        assert_eq!(slot.attempts.made, made, "{operation:?}");
+        assert_eq!(slot.attempts.count, made, "{operation:?}");
         let deletions = match operation {
             Delete => 2,
             _ => u32::from(!creates),
@@ -263,7 +263,7 @@ fn a_left_over_member_is_deleted_again_after_a_pause_only() {
             ),
             Some(class) => refused(&mut state, &prune, None, failure(class), &now),
         }
-        let prunes = |state: &State, index: usize| state.ports[1].members[index].prunes.made;
+        let prunes = |state: &State, index: usize| state.ports[1].members[index].prunes.count;
         assert_eq!(prunes(&state, 0), made, "{class:?}");
         assert_eq!(prunes(&state, 1), 0, "{class:?}");
     }
@@ -275,20 +275,20 @@ fn from_the_tenth_lock_in_a_row_on_a_write_waits_as_after_a_refusal() {
         let (mut state, now) = before();
         let member = state.ports[1].members[0].id.clone();
         let prune = Write::Prune { port: 8132, member };
-        let push = Write::RepairPart {
+        let repair = Write::RepairPart {
             port: 8132,
             part: PartKind::Monitor,
         };
         let replace = write_of(Operation::Replace);
         let waits = |state: &mut State| {
-            let slot = machine(state, 1).slots[1].attempts.may(now.instant);
+            let slot = machine(state, 1).slots[1].attempts.is_due(now.instant);
             let port = &state.ports[1];
-            let left_over = port.members[0].prunes.may(now.instant);
-            [!slot, !port.attempts.may(now.instant), !left_over]
+            let left_over = port.members[0].prunes.is_due(now.instant);
+            [!slot, !port.attempts.is_due(now.instant), !left_over]
         };
         machine(&mut state, 1).slots[1].attempts = Attempts::default();
         for count in 1..=10 {
-            for write in [&replace, &push, &prune] {
+            for write in [&replace, &repair, &prune] {
                 refused(&mut state, write, None, failure(class), &now);
             }
             assert_eq!(waits(&mut state), [count == 10; 3], "{count}");

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::capi::{SeenCondition, condition::DELETING};
 use capo_core::ConditionStatus;
-use capo_gate::desired::Health;
+use capo_gate::desired::ObservedCondition;
 
 /// The observation of one condition that is kept between two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,7 +20,11 @@ struct Good {
 
 impl Track {
     /// Takes the condition at the time `now`. A change between two passes is noticed by the transition time.
-    pub(crate) fn observe(&mut self, condition: Option<&SeenCondition>, now: Instant) -> Health {
+    pub(crate) fn observe(
+        &mut self,
+        condition: Option<&SeenCondition>,
+        now: Instant,
+    ) -> ObservedCondition {
         let Some(condition) = condition.filter(|condition| condition.is_true()) else {
             self.0 = None;
             // KubeadmControlPlane sets this reason for a Machine that is being deleted, without a check of its Pod.
@@ -28,9 +32,9 @@ impl Track {
                 condition.status == ConditionStatus::False && condition.reason != DELETING
             };
             return if condition.is_some_and(bad) {
-                Health::Bad
+                ObservedCondition::False
             } else {
-                Health::Unknown
+                ObservedCondition::Unknown
             };
         };
         let transition = condition.last_transition_time;
@@ -42,7 +46,7 @@ impl Track {
             },
         };
         self.0 = Some(good);
-        Health::Good(good.since)
+        ObservedCondition::TrueSince(good.since)
     }
 }
 
@@ -66,20 +70,32 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let (early, late) = ("2026-11-21T10:00:00Z", "2026-11-21T10:05:00Z");
         let steps = [
-            (Some(condition("True", early)), Health::Good(at(0))),
-            (Some(condition("True", early)), Health::Good(at(0))),
+            (
+                Some(condition("True", early)),
+                ObservedCondition::TrueSince(at(0)),
+            ),
+            (
+                Some(condition("True", early)),
+                ObservedCondition::TrueSince(at(0)),
+            ),
             // The condition became False and True again between two passes.
-            (Some(condition("True", late)), Health::Good(at(2))),
-            (Some(condition("Unknown", late)), Health::Unknown),
-            (Some(condition("True", late)), Health::Good(at(4))),
-            (Some(condition("False", late)), Health::Bad),
-            (None, Health::Unknown),
+            (
+                Some(condition("True", late)),
+                ObservedCondition::TrueSince(at(2)),
+            ),
+            (Some(condition("Unknown", late)), ObservedCondition::Unknown),
+            (
+                Some(condition("True", late)),
+                ObservedCondition::TrueSince(at(4)),
+            ),
+            (Some(condition("False", late)), ObservedCondition::False),
+            (None, ObservedCondition::Unknown),
             (
                 Some(SeenCondition {
                     reason: "Deleting".to_owned(),
                     ..condition("False", late)
                 }),
-                Health::Unknown,
+                ObservedCondition::Unknown,
             ),
         ];
         let mut track = Track::default();

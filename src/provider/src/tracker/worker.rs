@@ -156,7 +156,7 @@ impl Worker {
                             let ca = ca.found().copied().unwrap_or_default();
                             self.prober.readyz(endpoint, ca.into(), addresses)
                         } else {
-                            std::future::ready(Err(EndpointFailure::UnreadAuthority)).boxed()
+                            std::future::ready(Err(EndpointFailure::UnreadableCa)).boxed()
                         };
                         let replied = answer.map(|answer| answer.map(EndpointReply::Answer));
                         replied.boxed()
@@ -337,14 +337,14 @@ fn answer(
             .status_tree(load_balancer, priority)
             .map(Answered::Tree)
             .boxed(),
-        Call::Bundle { pools } => {
+        Call::TreeAndMembers { pools } => {
             let tree = client.status_tree(load_balancer, priority);
             let lists = pools.into_iter().map(|(port, pool)| {
                 let members = client.members(&pool, priority);
                 members.map(move |answer| (port, answer))
             });
             join(tree, join_all(lists))
-                .map(|(tree, lists)| Answered::Bundle { tree, lists })
+                .map(|(tree, lists)| Answered::TreeAndMembers { tree, lists })
                 .boxed()
         }
         Call::Structure => client

@@ -17,7 +17,7 @@ impl Model {
         if pool.monitor.is_none() {
             return OperatingStatus::NoMonitor;
         }
-        if !member.admin_up || !member.pushed {
+        if !member.admin_up || !member.is_configured {
             return OperatingStatus::Offline;
         }
         if member.weight == 0 && !self.ovn {

@@ -98,7 +98,7 @@ fn a_dead_api_server_gets_no_member_again() {
             if shut_off {
                 want.server.state = ServerState::Shutoff;
             } else {
-                want.api_server_pod = crate::model::desired::Health::Bad;
+                want.api_server_pod = crate::model::desired::ObservedCondition::False;
             }
         });
         world.fall(address(2));

@@ -2,7 +2,7 @@
 
 use super::{SECOND, gone, held, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
-    model::{desired::Health, machine::Stage},
+    model::{desired::ObservedCondition, machine::Stage},
     report::report,
     tests::world::{AtEndpoint, World, address, machine_name},
 };
@@ -12,7 +12,9 @@ use capo_core::{ProvisioningStatus, Reason};
 fn a_dead_machine_leaves_though_no_other_serves() {
     let mut world = world(1);
     world.fall(address(1));
-    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.change(&machine_name(1), |want| {
+        want.api_server_pod = ObservedCondition::False;
+    });
     world.delete(&machine_name(1));
     world.run(seconds(20));
     assert!(!gone(&world, 1));
@@ -27,7 +29,9 @@ fn what_the_release_of_a_dead_machine_rests_on_is_read_again_until_its_hook_is_g
     let mut world = world(1);
     world.controllers = false;
     world.fall(address(1));
-    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.change(&machine_name(1), |want| {
+        want.api_server_pod = ObservedCondition::False;
+    });
     world.delete(&machine_name(1));
     run_with_reads_of_servers(&mut world, seconds(150));
     let mut longest = 0;
@@ -52,7 +56,9 @@ fn what_the_release_of_a_dead_machine_rests_on_is_read_again_until_its_hook_is_g
 fn a_dead_machine_leaves_though_the_members_of_the_others_are_in_error() {
     let mut world = world(3);
     world.fall(address(1));
-    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.change(&machine_name(1), |want| {
+        want.api_server_pod = ObservedCondition::False;
+    });
     for index in [2, 3] {
         // The machine is paused, so that its members are not repaired.
         world.change(&machine_name(index), |want| want.paused = true);
@@ -87,7 +93,9 @@ fn a_machine_that_only_its_monitor_or_only_cluster_api_finds_dead_is_held() {
         if by_monitor {
             world.fall(address(1));
         } else {
-            world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+            world.change(&machine_name(1), |want| {
+                want.api_server_pod = ObservedCondition::False;
+            });
         }
         world.delete(&machine_name(1));
         world.run(seconds(1_800));
@@ -104,7 +112,9 @@ fn the_last_one_that_serves_does_not_hold_up_a_dead_one_behind_it() {
     world.run(seconds(200));
     // Without a monitor only Cluster API shows that the second machine is dead.
     world.fall(address(2));
-    world.change(&machine_name(2), |want| want.api_server_pod = Health::Bad);
+    world.change(&machine_name(2), |want| {
+        want.api_server_pod = ObservedCondition::False;
+    });
     world.delete(&machine_name(1));
     world.run(seconds(30));
     world.delete(&machine_name(2));
@@ -118,7 +128,9 @@ fn the_last_one_that_serves_does_not_hold_up_a_dead_one_behind_it() {
 fn recovered() -> World {
     let mut world = world(2);
     world.delete(&machine_name(1));
-    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.change(&machine_name(1), |want| {
+        want.api_server_pod = ObservedCondition::False;
+    });
     let is_confirming = |world: &World| {
         let machine = world.state.machines.get(&machine_name(1));
         machine.is_some_and(|machine| machine.stage == Stage::Confirming)
@@ -166,7 +178,9 @@ fn a_machine_whose_member_was_disabled_for_its_release_is_not_taken_for_dead() {
     world.add_serving(2);
     world.run(seconds(400));
     world.delete(&machine_name(1));
-    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.change(&machine_name(1), |want| {
+        want.api_server_pod = ObservedCondition::False;
+    });
     world.run(seconds(20));
     assert!(world.model.members().any(|member| !member.admin_up));
     world.fall(address(2));

@@ -37,7 +37,7 @@ fn deletions_fail(call: &Call) -> Option<Line> {
         .then_some(Line::Down(FailureClass::Transient))
 }
 
-fn is_push(change: &Change) -> bool {
+fn is_repair_put(change: &Change) -> bool {
     matches!(
         change,
         Change::UpdateMember { update, .. }
@@ -48,7 +48,9 @@ fn is_push(change: &Change) -> bool {
 /// Writes that repair a member are carried out, but their answers are lost.
 fn repairs_are_not_answered(call: &Call) -> Option<Line> {
     change(call)
-        .is_some_and(|change| is_push(change) || matches!(change, Change::DeleteMember { .. }))
+        .is_some_and(|change| {
+            is_repair_put(change) || matches!(change, Change::DeleteMember { .. })
+        })
         .then_some(Line::ReplyLost)
 }
 
@@ -183,7 +185,7 @@ fn repairs_whose_answers_are_lost_are_counted_as_attempts() {
         world.run(SECOND);
         for change in &world.model.writes[seen..] {
             repairs +=
-                usize::from(is_push(change) || matches!(change, Change::DeleteMember { .. }));
+                usize::from(is_repair_put(change) || matches!(change, Change::DeleteMember { .. }));
         }
         seen = world.model.writes.len();
     }
@@ -243,7 +245,7 @@ fn a_member_whose_deletion_is_denied_goes_back_into_service() {
 fn a_repair_that_was_denied_long_ago_does_not_put_off_a_release() {
     let mut world = world(3);
     world.fault = |call| {
-        let is_repair = change(call).is_some_and(is_push);
+        let is_repair = change(call).is_some_and(is_repair_put);
         is_repair.then_some(Line::Down(FailureClass::Denied))
     };
     world.fall(address(1));

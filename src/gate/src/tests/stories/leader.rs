@@ -34,7 +34,7 @@ fn a_new_leader_changes_no_member_before_every_machine_was_handed_over() {
 /// A PUT of its own values would turn a member ACTIVE that was never plugged into its network, and its machine would be
 /// admitted. The member gets this PUT only if no other machine may serve.
 #[test]
-fn a_new_leader_pushes_no_failed_member_before_it_knows_the_machines_that_serve() {
+fn a_new_leader_repairs_no_failed_member_before_it_knows_the_machines_that_serve() {
     let mut world = world_of(&[2, 3]);
     // This process ends while Octavia creates the member, and the creation fails.
     world.model.fates = vec![Fate::Fails];

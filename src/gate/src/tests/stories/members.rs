@@ -92,7 +92,7 @@ fn a_member_whose_creation_was_lost_is_recreated_after_a_minute() {
 }
 
 #[test]
-fn when_every_member_reads_error_they_are_pushed_and_none_is_removed() {
+fn when_every_member_reads_error_they_get_a_put_and_none_is_removed() {
     let mut world = world(3);
     for member in world.model.members_mut() {
         member.provisioning = ProvisioningStatus::Error;
@@ -295,7 +295,7 @@ fn names_of_members_are_as_capo_makes_them() {
 }
 
 #[test]
-fn an_admitted_member_in_error_is_pushed_with_growing_pauses_then_recreated_while_another_serves() {
+fn an_admitted_member_in_error_gets_puts_with_growing_pauses_then_recreated_while_another_serves() {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     for index in 1..=2 {
         world.add_serving(index);

@@ -1,4 +1,4 @@
-//! What is always open, and what stops every gate and write.
+//! What needs no proof, and what stops every gate and write.
 
 use super::{SECOND, gone, held, member_of, seconds, world};
 use crate::{
@@ -16,7 +16,7 @@ use capo_core::{
 };
 
 #[test]
-fn what_is_always_open_waits_for_nothing() {
+fn what_needs_no_proof_waits_for_nothing() {
     // The Cluster is deleted, even while OpenStack does not answer.
     let mut w = world(1);
     w.line.extend([Line::Down(FailureClass::Transient); 500]);
@@ -92,7 +92,7 @@ fn a_machine_that_never_was_admitted_goes_when_it_does_not_serve() {
 }
 
 #[test]
-fn paused_means_no_write_and_hold_goes_before_the_always_open_rules() {
+fn paused_means_no_write_and_a_hold_goes_before_what_needs_no_proof() {
     let mut world = world(2);
     world.desired.cluster.paused = true;
     world.set_load_balancer();
@@ -106,7 +106,7 @@ fn paused_means_no_write_and_hold_goes_before_the_always_open_rules() {
     assert_eq!(world.tally.writes, writes);
     assert_eq!(held(&world, 1), Some(Reason::Paused));
     world.desired.cluster.paused = false;
-    world.desired.cluster.operator = GateOverride::Hold {
+    world.desired.cluster.gate_override = GateOverride::Hold {
         reason: "wait".to_owned(),
     };
     world.set_load_balancer();
@@ -125,7 +125,7 @@ fn gate_modes_off_and_observe_never_hold() {
     for mode in [GateMode::Off, GateMode::Observe] {
         let mut world = World::new(&[6443], SECOND);
         world.settings.mode = mode;
-        world.desired.cluster.operator = GateOverride::Hold {
+        world.desired.cluster.gate_override = GateOverride::Hold {
             reason: "freeze".to_owned(),
         };
         world.restart();
@@ -157,7 +157,7 @@ fn gate_modes_off_and_observe_never_hold() {
 }
 
 #[test]
-fn what_is_always_open_opens_on_a_fresh_read_only() {
+fn what_needs_no_proof_opens_on_a_fresh_read_only() {
     let mut world = World::new(&[6443], SECOND);
     world.model.monitors = false;
     world.controllers = false;
@@ -198,7 +198,7 @@ fn admission_has_the_precedence_of_every_gate_and_observe_reports_a_hold() {
     let hold = GateOverride::Hold {
         reason: "freeze".to_owned(),
     };
-    let under_hold = admission(|world| world.desired.cluster.operator = hold.clone());
+    let under_hold = admission(|world| world.desired.cluster.gate_override = hold.clone());
     assert!(
         matches!(
             under_hold,
@@ -211,7 +211,7 @@ fn admission_has_the_precedence_of_every_gate_and_observe_reports_a_hold() {
         "{under_hold:?}"
     );
     let deleting = admission(|world| {
-        world.desired.cluster.operator = hold.clone();
+        world.desired.cluster.gate_override = hold.clone();
         world.desired.cluster.cluster_deleting = true;
     });
     assert!(deleting.as_ref().is_some_and(Gate::is_open), "{deleting:?}");
@@ -231,7 +231,7 @@ fn admission_has_the_precedence_of_every_gate_and_observe_reports_a_hold() {
         "{paused:?}"
     );
     let observed = admission(|world| {
-        world.desired.cluster.operator = hold.clone();
+        world.desired.cluster.gate_override = hold.clone();
         world.state.settings.mode = GateMode::Observe;
     });
     let Some(Gate {

@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        desired::Health,
+        desired::ObservedCondition,
         machine::Stage,
         octavia::Change,
         proof::{EndpointReply, EndpointResult},
@@ -263,7 +263,7 @@ fn what_came_back_is_in_the_message_and_no_more_than_200_characters_of_it() {
         (answer(429), "the answer was 429: <html>"),
         (answer(502), "the answer was 502: <html>"),
         (
-            Err(EndpointFailure::OtherAuthority),
+            Err(EndpointFailure::OtherCa),
             "not issued by the cluster's CA",
         ),
         (
@@ -345,7 +345,7 @@ fn a_member_that_ovn_calls_active_and_never_programmed_replaces_no_machine() {
 #[test]
 fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
     let mut world = two(true);
-    world.desired.cluster.remote_connection = Health::Good(world.now);
+    world.desired.cluster.remote_connection = ObservedCondition::TrueSince(world.now);
     world.set_load_balancer();
     world.model.never_programmed.insert(address(2));
     world.delete(&machine_name(1));
@@ -359,7 +359,7 @@ fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
 #[test]
 fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
     let mut world = two(false);
-    world.desired.cluster.remote_connection = Health::Good(world.now);
+    world.desired.cluster.remote_connection = ObservedCondition::TrueSince(world.now);
     world.set_load_balancer();
     world.endpoint = AtEndpoint::Stranger;
     world.delete(&machine_name(1));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{SECOND, gone, held, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
-    model::desired::{Deletion, Health, ServerState},
+    model::desired::{Deletion, ObservedCondition, ServerState},
     tests::{
         model::{Fate, ModelMember},
         world::{AtEndpoint, World, address, machine_name},
@@ -38,7 +38,7 @@ fn the_last_serving_member_is_held_for_ever_and_bypass_lets_it_go() {
     assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
     let until = world.present().wall + jiff::SignedDuration::from_secs(600);
     world.change(&machine_name(1), |want| {
-        want.operator = GateOverride::Bypass {
+        want.gate_override = GateOverride::Bypass {
             until,
             reason: "I know".to_owned(),
         };
@@ -52,7 +52,7 @@ fn an_expired_bypass_is_none() {
     let mut world = world(1);
     let until = world.present().wall - jiff::SignedDuration::from_secs(1);
     world.change(&machine_name(1), |want| {
-        want.operator = GateOverride::Bypass {
+        want.gate_override = GateOverride::Bypass {
             until,
             reason: "late".to_owned(),
         };
@@ -139,12 +139,14 @@ fn a_release_that_had_begun_goes_on_after_a_pause() {
 #[test]
 fn evidence_against_voids_online() {
     let mut world = world(2);
-    world.change(&machine_name(2), |want| want.api_server_pod = Health::Bad);
+    world.change(&machine_name(2), |want| {
+        want.api_server_pod = ObservedCondition::False;
+    });
     world.delete(&machine_name(1));
     world.run(seconds(300));
     assert!(!gone(&world, 1));
     world.change(&machine_name(2), |want| {
-        want.api_server_pod = Health::Unknown;
+        want.api_server_pod = ObservedCondition::Unknown;
     });
     world.run(seconds(60));
     assert!(gone(&world, 1));

@@ -4,7 +4,7 @@
 use super::{SECOND, gone, member_of, seconds, world};
 use crate::{
     model::{
-        desired::{Deletion, Health},
+        desired::{Deletion, ObservedCondition},
         octavia::Change,
     },
     tests::{
@@ -25,7 +25,9 @@ fn a_stranger_at_the_address_of_the_other_machine_does_not_hold_a_release() {
         let new = world.add(2, false, Deletion::No);
         // KubeadmControlPlane checks the pod of the API server, and not the machine's address.
         let now = world.now;
-        world.change(&new, |want| want.api_server_pod = Health::Good(now));
+        world.change(&new, |want| {
+            want.api_server_pod = ObservedCondition::TrueSince(now);
+        });
         world.run(seconds(300));
         world.delete(&machine_name(1));
         world.run(seconds(300));

@@ -44,7 +44,7 @@ fn an_unattached_pool_is_attached_and_a_provider_without_monitors_is_accepted() 
 }
 
 #[test]
-fn a_lost_pool_is_pushed_again_before_its_members() {
+fn a_lost_pool_gets_a_put_before_its_members() {
     let mut world = world(1);
     world.model.fates.push(Fate::LostPool);
     world.add(2, false, Deletion::No);
@@ -196,7 +196,7 @@ fn parts(world: &World) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn a_monitor_that_stays_in_error_after_a_push_is_replaced_and_nothing_else() {
+fn a_monitor_that_stays_in_error_after_a_put_is_replaced_and_nothing_else() {
     let mut world = world(2);
     let (before, _) = parts(&world);
     // The PUT of its own values fails as well.

@@ -3,7 +3,7 @@
 
 use super::{SECOND, gone, seconds};
 use crate::{
-    model::desired::Health,
+    model::desired::ObservedCondition,
     tests::world::{AtEndpoint, World, address, machine_name},
 };
 use capo_core::GateOverride;
@@ -15,7 +15,7 @@ fn unreachable() -> World {
     world.add_serving(1);
     world.add_serving(2);
     world.run(seconds(400));
-    world.desired.cluster.remote_connection = Health::Good(world.now);
+    world.desired.cluster.remote_connection = ObservedCondition::TrueSince(world.now);
     world.set_endpoint(AtEndpoint::Unreachable);
     world.set_load_balancer();
     world.delete(&machine_name(1));
@@ -39,12 +39,14 @@ fn the_90_s_begin_again_after_a_hold() {
     let hold = GateOverride::Hold {
         reason: "wait".to_owned(),
     };
-    world.change(&machine_name(1), |want| want.operator = hold);
+    world.change(&machine_name(1), |want| want.gate_override = hold);
     world.run(seconds(600));
     world.fall(address(2));
     world.run(seconds(120));
     world.model.up.insert(address(2), world.now);
-    world.change(&machine_name(1), |want| want.operator = GateOverride::None);
+    world.change(&machine_name(1), |want| {
+        want.gate_override = GateOverride::None;
+    });
     world.run(seconds(80));
     assert_eq!(world.tally.drains, 0);
     world.run(seconds(60));

@@ -55,7 +55,7 @@ fn a_drain_in_the_queue_is_not_sent_once_the_other_one_is_unhealthy() {
     world.delete(&machine_name(1));
     until_a_write_waits(&mut world);
     world.change(&machine_name(2), |want| {
-        want.api_server_pod = crate::model::desired::Health::Bad;
+        want.api_server_pod = crate::model::desired::ObservedCondition::False;
     });
     world.run(seconds(600));
     assert_eq!(world.tally.drains, 0);
@@ -111,12 +111,12 @@ fn the_deletion_is_sent_that_replaces_a_member_whose_release_was_called_off() {
         world.run(SECOND / 10);
     }
     world.change(&machine_name(2), |want| {
-        want.api_server_pod = crate::model::desired::Health::Bad;
+        want.api_server_pod = crate::model::desired::ObservedCondition::False;
     });
     // The drain, the write that puts the member back and the repair: every operation fails.
     world.model.fates = vec![Fate::Fails; 3];
     world.run(seconds(120));
-    let good = crate::model::desired::Health::Good(world.now);
+    let good = crate::model::desired::ObservedCondition::TrueSince(world.now);
     world.change(&machine_name(2), |want| want.api_server_pod = good);
     world.noting = true;
     world.run(seconds(300));

@@ -20,7 +20,7 @@ use crate::{
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{GateMode, gate_override};
 use capo_gate::{
-    desired::{DesiredMachine, Health, ObservedServer, ServerState},
+    desired::{DesiredMachine, ObservedCondition, ObservedServer, ServerState},
     findings::MachineFinding,
 };
 
@@ -72,7 +72,7 @@ impl Pass<'_> {
             })
         } else {
             health.forget(&self.name);
-            (Health::Unknown, Health::Unknown)
+            (ObservedCondition::Unknown, ObservedCondition::Unknown)
         };
         if !self.related.control_plane {
             return;
@@ -116,7 +116,7 @@ impl Pass<'_> {
                 self.related.server.as_ref().map(|server| server.meta()),
                 machine,
             ),
-            operator: gate_override::parse_optional(
+            gate_override: gate_override::parse_optional(
                 self.object
                     .annotations()
                     .get(gate_override::KEY)

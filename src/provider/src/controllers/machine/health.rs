@@ -8,7 +8,7 @@ use crate::reconcile::{
     health::Track,
 };
 use capo_core::ConditionStatus;
-use capo_gate::desired::Health;
+use capo_gate::desired::ObservedCondition;
 
 /// The times since which the conditions of a Machine have been True.
 #[derive(Debug, Default)]
@@ -20,13 +20,17 @@ pub(in crate::controllers) struct MachineHealth {
 impl MachineHealth {
     /// Takes the conditions of the Machine at the time `now`, and returns the health from `APIServerPodHealthy` and
     /// `NodeHealthy`.
-    pub(super) fn observe(&mut self, machine: &Machine, now: Instant) -> (Health, Health) {
+    pub(super) fn observe(
+        &mut self,
+        machine: &Machine,
+        now: Instant,
+    ) -> (ObservedCondition, ObservedCondition) {
         let api_server_pod = self
             .api_server_pod
             .observe(machine.condition(condition::API_SERVER_POD_HEALTHY), now);
         (
             if was_unhealthy_before_deletion(machine) {
-                Health::Bad
+                ObservedCondition::False
             } else {
                 api_server_pod
             },
@@ -59,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    fn observed(deletion: &Value, mut condition: Value) -> Health {
+    fn observed(deletion: &Value, mut condition: Value) -> ObservedCondition {
         condition["type"] = json!(condition::API_SERVER_POD_HEALTHY);
         let machine: Machine = serde_json::from_value(json!({
             "metadata": {"name": "m", "deletionTimestamp": deletion},
@@ -74,11 +78,11 @@ mod tests {
         let deletion = json!("2026-11-21T10:05:00Z");
         let deleting = |transition: &str| json!({"status": "False", "reason": "Deleting", "lastTransitionTime": transition});
         for (transition, expected) in [
-            ("2026-11-21T10:04:59Z", Health::Bad),
+            ("2026-11-21T10:04:59Z", ObservedCondition::False),
             // The condition was True or Unknown until the deletion, or may have been; a transition in the same second
             // does not show which.
-            ("2026-11-21T10:05:00Z", Health::Unknown),
-            ("2026-11-21T10:05:01Z", Health::Unknown),
+            ("2026-11-21T10:05:00Z", ObservedCondition::Unknown),
+            ("2026-11-21T10:05:01Z", ObservedCondition::Unknown),
         ] {
             assert_eq!(
                 observed(&deletion, deleting(transition)),
@@ -87,8 +91,14 @@ mod tests {
             );
         }
         let without_time = json!({"status": "False", "reason": "Deleting"});
-        assert_eq!(observed(&deletion, without_time), Health::Unknown);
+        assert_eq!(
+            observed(&deletion, without_time),
+            ObservedCondition::Unknown
+        );
         let early = "2026-11-21T10:00:00Z";
-        assert_eq!(observed(&Value::Null, deleting(early)), Health::Unknown);
+        assert_eq!(
+            observed(&Value::Null, deleting(early)),
+            ObservedCondition::Unknown
+        );
     }
 }

@@ -93,9 +93,9 @@ impl Prober for TlsProber {
         async move {
             let answer = async {
                 if ca.is_empty() {
-                    return Err(EndpointFailure::NoAuthority);
+                    return Err(EndpointFailure::NoCaSecret);
                 }
-                let verifier = tls::Authority::new(&ca).ok_or(EndpointFailure::UnreadAuthority)?;
+                let verifier = tls::Authority::new(&ca).ok_or(EndpointFailure::UnreadableCa)?;
                 let stream = connect::open(&endpoint, &proxies).await?;
                 let (stream, named) =
                     tls::handshake(verifier, &endpoint, stream, &addresses).await?;

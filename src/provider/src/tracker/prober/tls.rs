@@ -105,7 +105,7 @@ pub(super) async fn handshake(
     let authority = Arc::new(authority);
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|_| EndpointFailure::UnreadAuthority)?
+        .map_err(|_| EndpointFailure::UnreadableCa)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(&authority) as Arc<dyn ServerCertVerifier>)
         .with_no_client_auth();
@@ -136,7 +136,7 @@ fn failure(error: &std::io::Error) -> EndpointFailure {
     match tls {
         Some(Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        )) => EndpointFailure::OtherAuthority,
+        )) => EndpointFailure::OtherCa,
         Some(Error::InvalidCertificate(error)) => {
             EndpointFailure::BadCertificate(Excerpt::of(&error.to_string()))
         }

@@ -89,7 +89,10 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
             .as_ref()
             .is_some_and(|observation| observation.server.is_down_for_good()),
         api_server: owner.map_or(ApiServer::Unknown, api_server),
-        operator: gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now()),
+        gate_override: gate_override::parse_optional(
+            annotation.map(String::as_str),
+            Timestamp::now(),
+        ),
     };
     Some(ObservedCarrier {
         carrier,

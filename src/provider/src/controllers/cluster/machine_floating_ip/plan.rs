@@ -92,7 +92,7 @@ mod tests {
             is_active: true,
             is_down: false,
             api_server,
-            operator: GateOverride::None,
+            gate_override: GateOverride::None,
         }
     }
 

@@ -129,8 +129,8 @@ impl ProofRequest {
         };
         let authority: Arc<str> = match &self.authority {
             Lookup::Found(authority) => authority.as_str().into(),
-            Lookup::Absent => return without_answer(&EndpointFailure::NoAuthority),
-            Lookup::Unknown => return without_answer(&EndpointFailure::UnreadAuthority),
+            Lookup::Absent => return without_answer(&EndpointFailure::NoCaSecret),
+            Lookup::Unknown => return without_answer(&EndpointFailure::UnreadableCa),
         };
         let mut requests = CarrierProof::begin(
             self.settings.clone(),
@@ -329,7 +329,7 @@ mod tests {
         let pem = || Lookup::Found("PEM".to_owned());
         for (authority, failure, expected) in [
             (pem(), EndpointFailure::Refused, true),
-            (pem(), EndpointFailure::OtherAuthority, false),
+            (pem(), EndpointFailure::OtherCa, false),
             (pem(), EndpointFailure::NotTls, false),
             (Lookup::Absent, EndpointFailure::Refused, true),
             (Lookup::Unknown, EndpointFailure::Refused, false),

@@ -73,10 +73,7 @@ async fn every_way_to_fail_has_its_name() {
     let ok = "HTTP/1.1 200 OK\r\n\r\n";
 
     let server = Server::tls(LOCAL, other.acceptor(&[OWN], None), ok).await;
-    assert_eq!(
-        ask(&server, &ca).await,
-        Err(EndpointFailure::OtherAuthority)
-    );
+    assert_eq!(ask(&server, &ca).await, Err(EndpointFailure::OtherCa));
 
     let server = Server::tls(LOCAL, ca.acceptor(&[OWN], Some(2020)), ok).await;
     let failure = ask(&server, &ca).await;
@@ -105,8 +102,8 @@ async fn every_way_to_fail_has_its_name() {
         .await;
     assert_eq!(refused, Err(EndpointFailure::Refused));
     for (ca, failure) in [
-        ("", EndpointFailure::NoAuthority),
-        ("no PEM", EndpointFailure::UnreadAuthority),
+        ("", EndpointFailure::NoCaSecret),
+        ("no PEM", EndpointFailure::UnreadableCa),
     ] {
         let answer = prober().readyz(endpoint.clone(), ca.into(), Vec::new());
         assert_eq!(answer.await, Err(failure), "{ca}");

@@ -1,17 +1,17 @@
-//! The rules by which a gate is always open, threshold by threshold.
+//! The cases in which a release needs no proof, threshold by threshold.
 
 use std::time::Duration;
 
 use crate::{
     decide::{
-        always_open::{does_not_serve, never_initialised},
         evaluation::Needs,
+        open_without_proof::{does_not_serve, never_initialised},
         release::{self, Before},
     },
     model::{
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::{Health, ServerState},
+        desired::{ObservedCondition, ServerState},
         evidence::Certainty,
         part::ConsecutiveReads,
         state::State,
@@ -23,7 +23,7 @@ use crate::{
 };
 use capo_core::{Lookup, OperatingStatus};
 
-/// What the always-open rules decide about a machine that waits at the hook.
+/// What the cases without a proof decide about a machine that waits at the hook.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Open(GateCause),
@@ -130,7 +130,7 @@ fn a_server_that_is_down_though_its_member_reads_online() {
             machine.want.server.down_since = now.checked_sub(Duration::from_secs(30));
             machine.want.server.read_at = Some(now);
             if against {
-                machine.want.api_server_pod = Health::Bad;
+                machine.want.api_server_pod = ObservedCondition::False;
             }
             let index = machine.slots.first().and_then(|slot| slot.member).unwrap();
             if let Some(since) = &mut machine.waiting_since {
@@ -202,7 +202,7 @@ fn a_control_plane_that_was_never_initialised() {
     assert_eq!(
         case(&|state| {
             let machine = state.machines.get_mut(&machine_name(2)).unwrap();
-            machine.want.node = Health::Good(now.instant);
+            machine.want.node = ObservedCondition::TrueSince(now.instant);
         }),
         Certainty::No
     );
@@ -223,7 +223,7 @@ fn a_machine_that_is_unhealthy_and_out_of_rotation_on_every_port_does_not_serve(
     let found = |change: fn(&mut State, &Now)| {
         let (mut state, now) = state();
         let span = state.online_span();
-        machine(&mut state, 1).want.api_server_pod = Health::Bad;
+        machine(&mut state, 1).want.api_server_pod = ObservedCondition::False;
         for port in 0..2 {
             member(&mut state, 1, port).down = ConsecutiveReads {
                 first: Some(ago(&now, span)),
@@ -237,7 +237,7 @@ fn a_machine_that_is_unhealthy_and_out_of_rotation_on_every_port_does_not_serve(
     };
     assert_eq!(found(|_, _| ()), Certainty::Yes);
     let no: [fn(&mut State, &Now); 3] = [
-        |state, _| machine(state, 1).want.api_server_pod = Health::Unknown,
+        |state, _| machine(state, 1).want.api_server_pod = ObservedCondition::Unknown,
         |state, _| machine(state, 1).want.server.state = ServerState::Shutoff,
         |state, _| state.ports.clear(),
     ];

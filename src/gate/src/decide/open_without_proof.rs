@@ -1,11 +1,11 @@
-//! The always-open rules that depend on what was seen over time.
+//! The cases in which a release needs no proof and that depend on several reads.
 
 use crate::{
     decide::serving,
     model::{
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::{Health, ServerState},
+        desired::{ObservedCondition, ServerState},
         evidence::{Certainty, Serving},
         machine::{Machine, Slot},
         port::Port,
@@ -21,7 +21,7 @@ pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
     };
     // A healthy Node shows that the control plane is initialised earlier than the next reconciliation of the cluster
     // does.
-    let joined = |machine: &Machine| matches!(machine.want.node, Health::Good(_));
+    let joined = |machine: &Machine| matches!(machine.want.node, ObservedCondition::TrueSince(_));
     if desired.cluster.initialised || state.answered || state.machines.values().any(joined) {
         return Certainty::No;
     }
