@@ -143,20 +143,24 @@ pub(crate) fn port_outcome(
     port: &PortProof,
     now: &Now,
 ) -> ProofOutcome {
-    let needed = needed(state, proof, index, port);
-    // An endpoint that answers every request, but slowly, gets more time to answer enough of them.
-    let window = state.settings.proof_window;
-    let limit = if port.answers > 0 {
-        window.max(window / 2 * needed)
-    } else {
-        window
-    };
-    if !port.required || port.answers >= needed {
+    let limit = time_limit(state, proof, index, port);
+    if !port.required || port.answers >= needed(state, proof, index, port) {
         ProofOutcome::Answered
     } else if port.failures >= FAILURES || now.since(proof.began) >= limit {
         ProofOutcome::Failed
     } else {
         ProofOutcome::Pending
+    }
+}
+
+/// The proof fails if a port has not answered often enough for this long after the series began. An endpoint that
+/// answers every request, but slowly, gets more time to answer enough of them.
+pub(crate) fn time_limit(state: &State, proof: &Proof, index: usize, port: &PortProof) -> Duration {
+    let window = state.settings.proof_window;
+    if port.answers > 0 {
+        window.max(window / 2 * needed(state, proof, index, port))
+    } else {
+        window
     }
 }
 
@@ -203,13 +207,11 @@ fn note_answers(state: &mut State, name: &ObjectName, now: &Now) {
         && proof.round == Round::Removed
         && outcome(state, proof, now) == ProofOutcome::Answered;
     let began = proof.began;
-    if let Some(machine) = state.machines.get_mut(name).filter(|_| is_answered) {
-        let is_new = machine.proven.is_none_or(|proven| proven < began);
-        machine.proven = if is_new {
-            Some(now.instant)
-        } else {
-            machine.proven
-        };
+    if is_answered
+        && let Some(machine) = state.machines.get_mut(name)
+        && machine.proven.is_none_or(|proven| proven < began)
+    {
+        machine.proven = Some(now.instant);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    decide::{SOON_GONE, serving},
+    decide::{SOON_GONE, proof::time_limit, serving},
     model::{
         clock::Now,
         decision::GateCause,
@@ -214,13 +214,9 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
     if !desired.enabled {
         return None;
     }
-    let pause = state.trouble.as_ref().map(|trouble| trouble.until);
     if state.call.is_none() && state.credentials && desired.id.found().is_some() {
-        at(match (due, pause) {
-            (Some(due), Some(pause)) => Some(due.max(pause)),
-            (due, _) => due,
-        });
-        at(pause);
+        at(due);
+        at(state.trouble.as_ref().map(|trouble| trouble.until));
         let members = state.ports.iter().flat_map(|port| &port.members);
         for attempts in state
             .machines
@@ -255,9 +251,10 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
         for port in proof.ports.iter().filter(|port| port.requests.is_empty()) {
             at(port.sent.and_then(|sent| sent.checked_add(requests::GAP)));
         }
-        let window = state.settings.proof_window;
-        at(proof.began.checked_add(window));
-        at(proof.began.checked_add(window * 3));
+        for (index, port) in proof.ports.iter().enumerate() {
+            let limit = time_limit(state, proof, index, port);
+            at(proof.began.checked_add(limit).filter(|_| port.required));
+        }
     }
     // The last read becomes stale at this time even while a call hangs.
     at(state.reads.tree.and_then(|read| {
