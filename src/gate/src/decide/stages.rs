@@ -130,10 +130,13 @@ pub(crate) fn carry_release(
         if before == Stage::Serving {
             machine.others_unknown_since = None;
             begin_release(machine, &facts, needs, now);
-        } else if is_over(machine, &facts, now) {
-            call_off(machine, now);
         } else {
-            advance(machine, &state.ports, &facts, needs, now);
+            note_unknown_others(machine, others, now);
+            if is_over(machine, &facts, now) {
+                call_off(machine, now);
+            } else {
+                advance(machine, &state.ports, &facts, needs, now);
+            }
         }
         moved = machine.stage != before;
     }
@@ -325,16 +328,23 @@ fn call_off_and_back_off(machine: &mut Machine, why: String, now: &Now) {
 }
 
 /// Whether no other machine serves any more, or whether it has been unknown for too long if one does.
-fn is_over(machine: &mut Machine, facts: &Facts<'_>, now: &Now) -> bool {
+fn is_over(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
     match facts.others {
-        Others::Serve => {
-            machine.others_unknown_since = None;
-            false
-        }
+        Others::Serve => false,
         Others::None(..) if facts.fresh => true,
         Others::None(..) | Others::NotYet(..) => {
-            let since = *machine.others_unknown_since.get_or_insert(now.instant);
-            facts.fresh && now.since(since) >= facts.patience
+            let since = machine.others_unknown_since;
+            facts.fresh && since.is_some_and(|since| now.since(since) >= facts.patience)
+        }
+    }
+}
+
+/// Notes since when it is unknown whether another machine serves.
+fn note_unknown_others(machine: &mut Machine, others: Others, now: &Now) {
+    match others {
+        Others::Serve => machine.others_unknown_since = None,
+        Others::None(..) | Others::NotYet(..) => {
+            machine.others_unknown_since.get_or_insert(now.instant);
         }
     }
 }
