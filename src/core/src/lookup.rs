@@ -1,5 +1,7 @@
 //! The result of a lookup.
 
+use std::ops::Deref;
+
 /// The result of a lookup. A failed lookup does not mean that the object is absent: only [`Lookup::Absent`] is a reason
 /// to open a gate, or to create or delete an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +32,18 @@ impl<T> Lookup<T> {
     /// Whether it was looked up and does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
+    }
+
+    /// The result of the lookup with a reference to what the object dereferences to.
+    pub fn as_deref(&self) -> Lookup<&T::Target>
+    where
+        T: Deref,
+    {
+        match self {
+            Self::Unknown => Lookup::Unknown,
+            Self::Absent => Lookup::Absent,
+            Self::Found(object) => Lookup::Found(object),
+        }
     }
 
     /// The result of the lookup for a part of the object.

@@ -9,7 +9,7 @@ use crate::{
         clock::Stamp,
         effect::Effect,
         machine::Machine,
-        member::{Member, MemberDetail, OnlineRun, Owner},
+        member::{Member, MemberDetail, Owner},
         metric_event::MetricEvent,
         part::{ConsecutiveReads, Part, PartState},
         port::Port,
@@ -239,7 +239,7 @@ fn observe_members(
         .members
         .iter()
         .any(|member| member.operating == OperatingStatus::Online);
-    let none_online = !online && State::monitor_is_usable(port);
+    let none_online = !online && port.monitor_is_usable();
     port.none_online.record(none_online, began.instant);
     changed
 }
@@ -305,17 +305,8 @@ fn observe_member(member: &mut Member, parents_are_active: bool, began: Stamp) {
         began.instant,
     );
     // While an operation is under way, the read shows the state before it.
-    if is_active && member.operating == OperatingStatus::Online {
-        let run = member.online.get_or_insert(OnlineRun {
-            first: began.instant,
-            last: began.instant,
-            reads: 0,
-        });
-        run.last = began.instant;
-        run.reads = run.reads.saturating_add(1);
-    } else {
-        member.online = None;
-    }
+    let is_online = is_active && member.operating == OperatingStatus::Online;
+    member.online.record(is_online, began.instant);
     let is_down = matches!(
         member.operating,
         OperatingStatus::Error | OperatingStatus::Offline
@@ -334,7 +325,7 @@ fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> 
         since: began,
         active_reads: 0,
         pending_reads: ConsecutiveReads::default(),
-        online: None,
+        online: ConsecutiveReads::default(),
         down: ConsecutiveReads::default(),
         detail,
         owner: Owner::Unrelated,
@@ -361,11 +352,7 @@ fn note_api_server_seen(state: &mut State, began: Stamp) {
             .ports
             .iter()
             .flat_map(|port| &port.members)
-            .any(|member| {
-                member
-                    .online
-                    .is_some_and(|run| run.reads >= 2 && run.span() >= span)
-            });
+            .any(|member| member.online.spans(2, span));
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn port_mut(state: &mut State, number: u16) -> Option<&mut Port> {
 }
 
 fn slot_mut<'a>(state: &'a mut State, machine: &ObjectName, number: u16) -> Option<&'a mut Slot> {
-    let index = state.ports.iter().position(|port| port.number == number)?;
+    let index = state.port_index(number)?;
     state.machines.get_mut(machine)?.slots.get_mut(index)
 }
 
@@ -74,7 +74,6 @@ pub(crate) fn accepted(
                 (PartKind::Listener, Some(Sets::Cidrs(cidrs))) => {
                     port.cidrs = cidrs.map(sorted);
                 }
-                (PartKind::Pool, _) => port.members_due = false,
                 (PartKind::Monitor, Some(Sets::Monitor(_, numbers))) => {
                     port.numbers = Some(numbers);
                     port.numbers_due = false;

@@ -15,7 +15,7 @@ pub(crate) fn member(member: &Member, orphan_span: Duration) -> Class {
     if matches!(member.owner, Owner::NameOnly | Owner::AddressOnly) {
         return Class::Foreign;
     }
-    if member.provisioning.is_pending() && member.pending_reads.spans(orphan_span) {
+    if member.provisioning.is_pending() && member.pending_reads.spans(3, orphan_span) {
         return Class::Orphaned;
     }
     match &member.provisioning {
@@ -45,5 +45,5 @@ pub(crate) fn slot(slot: &Slot, port: &Port, orphan_span: Duration) -> Class {
 /// Whether a listener, pool or monitor is in a state that a PUT of its own values may repair.
 pub(crate) fn part_is_broken(part: &PartState, orphan_span: Duration) -> bool {
     part.provisioning == ProvisioningStatus::Error
-        || part.provisioning.is_pending() && part.pending_reads.spans(orphan_span)
+        || part.provisioning.is_pending() && part.pending_reads.spans(3, orphan_span)
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::{
-    decide::{admission, classify, open_without_proof, precedence, serving},
+    decide::{admission, classify, desired_settings, open_without_proof, precedence, serving},
     model::{
         call::Purpose,
         clock::Now,
@@ -15,7 +15,6 @@ use crate::{
         state::State,
         summary::Summary,
     },
-    plan::listeners,
 };
 use capo_core::{GateOverride, OperatingStatus, ProvisioningStatus};
 
@@ -69,7 +68,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
         settled: cause.is_none()
             && !writes
             && state.read_after_write()
-            && listeners::is_as_wanted(state),
+            && desired_settings::is_as_desired(state),
         ..Summary::default()
     };
     for machine in state.machines.values() {
@@ -199,7 +198,7 @@ fn none_serves(state: &State) -> bool {
     if !port.members.iter().any(applied) {
         return true;
     }
-    State::monitor_is_usable(port)
+    port.monitor_is_usable()
         && port.none_online.reads >= 2
         && !port
             .members

@@ -7,7 +7,6 @@ use std::{collections::BTreeMap, net::IpAddr, time::Instant};
 use jiff::Timestamp;
 
 use crate::{
-    apply::reply::ReplyOutcome,
     decide::{
         precedence::{self, override_text},
         proof::{self, WITHOUT_PROOF},
@@ -19,6 +18,7 @@ use crate::{
         findings::{Gate, MachineFinding},
         floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
         proof::{EndpointResult, Proof, ProofOutcome as SeriesOutcome, Round},
+        reply_outcome::ReplyOutcome,
         settings::Settings,
         state::State,
     },

@@ -4,6 +4,7 @@
 pub(crate) mod admission;
 pub(crate) mod classify;
 pub(crate) mod cluster;
+pub(crate) mod desired_settings;
 pub(crate) mod evaluation;
 pub(crate) mod finalizer;
 pub(crate) mod floating_ip;

@@ -119,8 +119,8 @@ pub(crate) fn does_not_serve(state: &State, machine: &Machine, now: &Now) -> Cer
             let member = port.members.get(index);
             let member =
                 member.filter(|member| member.gets_connections(state.provider) != Some(false));
-            State::monitor_is_usable(port)
-                && member.is_some_and(|member| member.down.spans(state.online_span()))
+            port.monitor_is_usable()
+                && member.is_some_and(|member| member.down.spans(3, state.online_span()))
         }
         None => is_open,
     };

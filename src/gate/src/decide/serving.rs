@@ -103,7 +103,7 @@ pub(crate) fn serves_at_present(
     if is_recent && machine.want.server.state != ServerState::Active {
         return Serving::No(Lack::Server);
     }
-    if member.online.is_none() {
+    if member.online.reads == 0 {
         if monitor_decides(port) {
             return Serving::No(Lack::NotOnline);
         }
@@ -117,24 +117,23 @@ pub(crate) fn serves_at_present(
     if member.detail.is_none() {
         return Serving::NotYet(Want::Detail);
     }
-    if let Some(run) = member.online {
-        return if run.reads >= 2 && run.span() >= state.online_span() {
-            Serving::Yes(Evidence::Online)
-        } else {
-            Serving::NotYet(Want::OnlineSpan)
-        };
+    if member.online.reads == 0 {
+        Serving::Yes(Evidence::Conditions)
+    } else if member.online.spans(2, state.online_span()) {
+        Serving::Yes(Evidence::Online)
+    } else {
+        Serving::NotYet(Want::OnlineSpan)
     }
-    Serving::Yes(Evidence::Conditions)
 }
 
 /// Whether the health monitor of a port shows which members are up. The monitor of an additional port counts only if a
 /// member is ONLINE there, because perhaps nothing listens on that port.
 fn monitor_decides(IndexedPort { index, port }: IndexedPort<'_>) -> bool {
     if index == 0 {
-        return State::monitor_is_usable(port);
+        return port.monitor_is_usable();
     }
     let online = |member: &Member| member.operating == OperatingStatus::Online;
-    State::monitor_is_usable(port) && port.members.iter().any(online)
+    port.monitor_is_usable() && port.members.iter().any(online)
 }
 
 /// The machine's member of this port, if it is ACTIVE at the machine's address. Otherwise why it does not serve.
@@ -190,7 +189,7 @@ pub(crate) fn is_ready(machine: &Machine, now: &Now) -> bool {
 /// Whether no monitor shows which members of a port are up, and Cluster API has lost its connection to the API server.
 pub(crate) fn no_machine_is_reached(state: &State, port: &Port) -> bool {
     let connection = state.cluster().map(|cluster| cluster.remote_connection);
-    connection == Some(ObservedCondition::False) && !State::monitor_is_usable(port)
+    connection == Some(ObservedCondition::False) && !port.monitor_is_usable()
 }
 
 /// Whether the machine's address and the cluster's CA, which a probe needs, are known.
@@ -242,7 +241,7 @@ pub(crate) fn is_in_data_path(port: &Port, member: &Member) -> bool {
     match member.provisioning {
         ProvisioningStatus::Active => true,
         ProvisioningStatus::Error => {
-            State::monitor_is_usable(port) && member.operating == OperatingStatus::Online
+            port.monitor_is_usable() && member.operating == OperatingStatus::Online
         }
         _ => false,
     }

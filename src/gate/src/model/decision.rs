@@ -175,6 +175,8 @@ pub enum GateCause {
 /// The sentence of [`GateCause::ClusterDeleting`].
 pub(crate) const CLUSTER_DELETING: &str =
     "The Cluster or its control plane is being deleted, or was deleted";
+/// The sentence of [`GateCause::Disabled`].
+pub(crate) const NO_MANAGED_LOAD_BALANCER: &str = "The cluster has no managed load balancer";
 /// The sentence of [`GateCause::NeverInitialised`].
 pub(crate) const NEVER_INITIALISED: &str = "The control plane was never initialised";
 /// The sentence of [`GateCause::ServerDown`].

@@ -1,7 +1,5 @@
 //! What is known of the members of a pool.
 
-use std::time::{Duration, Instant};
-
 use crate::model::{attempts::Attempts, clock::Stamp, part::ConsecutiveReads};
 use capo_core::{OperatingStatus, Provider, ProvisioningStatus, ids::MemberId, octavia};
 
@@ -19,10 +17,10 @@ pub(crate) struct Member {
     pub(crate) active_reads: u32,
     /// The unbroken series of reads that showed it PENDING although its load balancer and pool were ACTIVE.
     pub(crate) pending_reads: ConsecutiveReads,
-    /// The unbroken series of reads that saw it ONLINE: its first and last read, and their number.
-    pub(crate) online: Option<OnlineRun>,
+    /// The unbroken series of reads that saw it ACTIVE and ONLINE.
+    pub(crate) online: ConsecutiveReads,
     /// The unbroken series of reads that showed it ERROR or OFFLINE. OFFLINE may mean that nothing was reported about any
-    /// member, so who uses this checks [`State::monitor_is_usable`](crate::model::state::State::monitor_is_usable) too.
+    /// member, so who uses this checks [`Port::monitor_is_usable`](crate::model::port::Port::monitor_is_usable) too.
     pub(crate) down: ConsecutiveReads,
     pub(crate) detail: Option<MemberDetail>,
     pub(crate) owner: Owner,
@@ -96,19 +94,6 @@ impl From<octavia::Member> for MemberDetail {
             admin_up: member.admin_state_up,
             tags: member.tags,
         }
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OnlineRun {
-    pub(crate) first: Instant,
-    pub(crate) last: Instant,
-    pub(crate) reads: u32,
-}
-
-impl OnlineRun {
-    pub(crate) fn span(&self) -> Duration {
-        self.last.saturating_duration_since(self.first)
     }
 }
 

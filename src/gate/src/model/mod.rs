@@ -18,6 +18,7 @@ pub mod octavia;
 pub(crate) mod part;
 pub(crate) mod port;
 pub(crate) mod proof;
+pub(crate) mod reply_outcome;
 pub(crate) mod settings;
 pub mod state;
 pub(crate) mod summary;

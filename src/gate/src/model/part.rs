@@ -88,11 +88,11 @@ impl ConsecutiveReads {
         }
     }
 
-    /// Whether at least three reads were recorded, the last of them `span` after the first.
-    pub(crate) fn spans(&self, span: Duration) -> bool {
+    /// Whether at least this many reads were recorded, the last of them `span` after the first.
+    pub(crate) fn spans(&self, reads: u32, span: Duration) -> bool {
         match (self.first, self.last) {
             (Some(first), Some(last)) => {
-                self.reads >= 3 && last.saturating_duration_since(first) >= span
+                self.reads >= reads && last.saturating_duration_since(first) >= span
             }
             _ => false,
         }

@@ -11,7 +11,7 @@ use crate::model::{
     trouble::Trouble,
 };
 use capo_core::{
-    MonitorType, ProvisioningStatus,
+    MonitorType, OperatingStatus, ProvisioningStatus,
     ids::{ListenerId, MonitorId, PoolId},
     octavia::MonitorNumbers,
 };
@@ -109,6 +109,21 @@ impl Port {
             && is_active(PartKind::Listener)
             && is_active(PartKind::Pool)
             && (self.monitor_refused && self.monitor.is_none() || is_active(PartKind::Monitor))
+    }
+
+    /// Whether a health monitor reports the health of the port's members.
+    pub(crate) fn monitor_is_usable(&self) -> bool {
+        self.monitor.is_some()
+            && self.members.iter().any(|member| {
+                // DRAINING follows from the weight, and is shown whether or not a monitor checks the member.
+                member.admin_up().unwrap_or(true)
+                    && !matches!(
+                        member.operating,
+                        OperatingStatus::Offline
+                            | OperatingStatus::NoMonitor
+                            | OperatingStatus::Draining
+                    )
+            })
     }
 
     /// The status of a part.

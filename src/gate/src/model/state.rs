@@ -186,6 +186,9 @@ pub(crate) struct MachineLookup {
     pub(crate) absent: bool,
 }
 
+/// How old a read may be for a gate to open on it, if Octavia answers quickly.
+pub(crate) const FRESH: Duration = Duration::from_secs(15);
+
 impl State {
     /// The state before anything was read or handed over.
     pub fn new(settings: Settings) -> Self {
@@ -225,6 +228,11 @@ impl State {
     /// The facts about the cluster of the load balancer; `None` before they were handed over.
     pub(crate) fn cluster(&self) -> Option<&ClusterFacts> {
         self.desired.as_ref().map(|desired| &desired.cluster)
+    }
+
+    /// The index of a port of this number, which is also the index of a machine's slot for it.
+    pub(crate) fn port_index(&self, number: u16) -> Option<usize> {
+        self.ports.iter().position(|port| port.number == number)
     }
 
     pub(crate) fn indexed_ports(&self) -> impl Iterator<Item = IndexedPort<'_>> {
@@ -346,26 +354,6 @@ impl State {
             .is_some_and(|cluster| cluster.cluster_deleting)
     }
 
-    /// Whether a health monitor reports the health of the port's members.
-    pub(crate) fn monitor_is_usable(port: &Port) -> bool {
-        port.monitor.is_some()
-            && port.members.iter().any(|member| {
-                // DRAINING follows from the weight, and is shown whether or not a monitor checks the member.
-                member.admin_up().unwrap_or(true)
-                    && !matches!(
-                        member.operating,
-                        OperatingStatus::Offline
-                            | OperatingStatus::NoMonitor
-                            | OperatingStatus::Draining
-                    )
-            })
-    }
-}
-
-/// How old a read may be for a gate to open on it, if Octavia answers quickly.
-pub(crate) const FRESH: Duration = Duration::from_secs(15);
-
-impl State {
     /// Octavia's id of the load balancer.
     pub fn load_balancer(&self) -> Option<&LoadBalancerId> {
         self.desired.as_ref()?.id.found()
@@ -373,10 +361,7 @@ impl State {
 
     /// The cluster's CA in PEM.
     pub fn ca(&self) -> Lookup<&str> {
-        match self.cluster().map(|cluster| &cluster.ca_pem) {
-            Some(Lookup::Found(pem)) => Lookup::Found(pem),
-            Some(Lookup::Absent) => Lookup::Absent,
-            Some(Lookup::Unknown) | None => Lookup::Unknown,
-        }
+        self.cluster()
+            .map_or(Lookup::Unknown, |cluster| cluster.ca_pem.as_deref())
     }
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    decide::classify,
+    decide::{
+        classify,
+        desired_settings::{desired_type, has_other_cidrs, has_other_timing, has_other_type},
+    },
     model::{
         call::Write,
         clock::Now,
@@ -112,7 +115,7 @@ fn create(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> 
     if pool.state.provisioning != ProvisioningStatus::Active {
         return None;
     }
-    let monitor_type = wanted_type(port, desired)
+    let monitor_type = desired_type(port, desired)
         .cloned()
         .unwrap_or(MonitorType::Tcp);
     create(
@@ -215,20 +218,6 @@ fn no_machine_leaves(state: &State) -> bool {
     machines.all(|machine| machine.want.deletion == Deletion::No)
 }
 
-/// How the monitor of a port should check; `None` if its type is left as it is.
-fn wanted_type<'a>(port: &Port, desired: &'a LoadBalancerSpec) -> Option<&'a MonitorType> {
-    let is_endpoint = desired.ports.first() == Some(&port.number);
-    let can_be =
-        |wanted: &&MonitorType| **wanted == MonitorType::Tcp || is_endpoint && !port.type_refused;
-    desired.monitor_type.as_ref().filter(can_be)
-}
-
-/// Whether the monitor is known to be of another type than the desired one.
-fn has_other_type(port: &Port, desired: &LoadBalancerSpec) -> bool {
-    let is_known = port.monitor_type != MonitorType::default();
-    is_known && wanted_type(port, desired).is_some_and(|wanted| *wanted != port.monitor_type)
-}
-
 /// Deletes a monitor of another type than the desired one, which is then created again. While there is none, members
 /// get traffic whatever their health is.
 fn retype(state: &State, port: &Port, desired: &LoadBalancerSpec, now: &Now) -> Option<Todo> {
@@ -259,50 +248,28 @@ pub(crate) fn update_settings(
         .filter(|port| port.is_ready() && port.attempts.is_due(now.instant))
         .find_map(|port| {
             retype(state, port, desired, now)
-                .or_else(|| numbers(port, desired))
-                .or_else(|| ranges(port, desired))
+                .or_else(|| update_timing(port, desired))
+                .or_else(|| update_cidrs(port, desired))
         })
 }
 
-/// Whether every listener, pool and monitor is known to be as desired, in everything that Octavia shows.
-pub(crate) fn is_as_wanted(state: &State) -> bool {
-    state.desired.as_ref().is_some_and(|desired| {
-        state.reads.structure.is_some()
-            && state.ports.iter().all(|port| {
-                let numbers_unread =
-                    port.monitor.is_some() && port.numbers.is_none() && port.numbers_due;
-                let ranges_unread = desired.allowed_cidrs.is_some()
-                    && port.cidrs.is_none()
-                    && state.reads.structure_due;
-                port.is_ready()
-                    && !numbers_unread
-                    && !ranges_unread
-                    && !has_other_type(port, desired)
-                    && numbers(port, desired).is_none()
-                    && ranges(port, desired).is_none()
-            })
+fn update_timing(port: &Port, desired: &LoadBalancerSpec) -> Option<Todo> {
+    let monitor = port.monitor.as_ref()?;
+    has_other_timing(port, desired).then(|| {
+        Todo::Write(
+            Write::Numbers { port: port.number },
+            Change::UpdateMonitor {
+                id: monitor.id.clone(),
+                name: port.name.clone(),
+                numbers: desired.monitor,
+            },
+        )
     })
 }
 
-fn numbers(port: &Port, desired: &LoadBalancerSpec) -> Option<Todo> {
-    let monitor = port.monitor.as_ref()?;
-    port.numbers.filter(|numbers| *numbers != desired.monitor)?;
-    Some(Todo::Write(
-        Write::Numbers { port: port.number },
-        Change::UpdateMonitor {
-            id: monitor.id.clone(),
-            name: port.name.clone(),
-            numbers: desired.monitor,
-        },
-    ))
-}
-
-fn ranges(port: &Port, desired: &LoadBalancerSpec) -> Option<Todo> {
+fn update_cidrs(port: &Port, desired: &LoadBalancerSpec) -> Option<Todo> {
     let listener = port.listener.as_ref()?;
-    let wanted = desired.allowed_cidrs.as_ref()?;
-    let known = port.cidrs.as_ref()?;
-    let same = wanted.len() == known.len() && wanted.iter().all(|cidr| known.contains(cidr));
-    (!same).then(|| {
+    has_other_cidrs(port, desired).then(|| {
         Todo::Write(
             Write::Cidrs { port: port.number },
             Change::UpdateListener {
@@ -310,7 +277,7 @@ fn ranges(port: &Port, desired: &LoadBalancerSpec) -> Option<Todo> {
                 name: port.name.clone(),
                 update: ListenerUpdate {
                     default_pool_id: None,
-                    allowed_cidrs: Some(wanted.clone()),
+                    allowed_cidrs: desired.allowed_cidrs.clone(),
                 },
             },
         )

@@ -49,7 +49,7 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         // Octavia can resume the drain and undo the restore.
         let waits = machine.contradicted && !matches!(machine.others, Some(Others::None(..)));
         let is_orphaned = if waits {
-            member.pending_reads.spans(state.orphan_span())
+            member.pending_reads.spans(3, state.orphan_span())
         } else {
             member.pending_reads.reads >= 3
         };
@@ -142,7 +142,7 @@ fn is_enabled_elsewhere(state: &State, place: MemberPlace<'_>) -> bool {
     let machine = place.machine;
     let mut members = machine.slots.iter().zip(&state.ports).enumerate();
     machine.want.has_node
-        && !State::monitor_is_usable(place.port)
+        && !place.port.monitor_is_usable()
         && members.any(|(index, (slot, port))| {
             let member = slot.member.and_then(|member| port.members.get(member));
             index != place.index
@@ -165,7 +165,7 @@ enum InService {
 }
 
 fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
-    let monitored = State::monitor_is_usable(place.port);
+    let monitored = place.port.monitor_is_usable();
     others_enabled(state, place, |machine, member| {
         let is_down = matches!(
             machine.want.server.state,
@@ -232,7 +232,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 return None;
             }
             let member = place.member()?;
-            let is_orphaned = member.pending_reads.spans(state.orphan_span());
+            let is_orphaned = member.pending_reads.spans(3, state.orphan_span());
             if member.provisioning.is_pending() && !is_orphaned {
                 return None;
             }

@@ -30,7 +30,7 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
         }
         port.members.iter().find_map(|member| {
             let machine = member.name.strip_prefix(&port.prefix)?;
-            let is_orphaned = member.pending_reads.spans(state.orphan_span());
+            let is_orphaned = member.pending_reads.spans(3, state.orphan_span());
             let is_left_over = match member.owner {
                 Owner::NotHandedOver => is_confirmed_gone(state, machine, now),
                 Owner::NameOnly => is_replaced(state, machine, member, port),
@@ -68,11 +68,7 @@ fn is_replaced(state: &State, machine: &str, left_over: &Member, port: &Port) ->
         .iter()
         .find(|(name, _)| name.name == machine)
         .map(|(_, machine)| machine);
-    let index = state
-        .ports
-        .iter()
-        .position(|known| known.number == port.number);
-    let (Some(owner), Some(index)) = (owner, index) else {
+    let (Some(owner), Some(index)) = (owner, state.port_index(port.number)) else {
         return false;
     };
     let own = owner

@@ -37,11 +37,7 @@ pub(crate) fn may_remove(
     if !serving {
         return true;
     }
-    let Some(index) = state
-        .ports
-        .iter()
-        .position(|other| other.number == port.number)
-    else {
+    let Some(index) = state.port_index(port.number) else {
         return false;
     };
     let another = state.machines.values().any(|machine| {

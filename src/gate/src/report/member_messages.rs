@@ -83,7 +83,7 @@ pub(crate) fn machines_in(state: &State, port: u16, class: Class) -> String {
     {
         return format!("{}: {}", name.name, foreign(state, machine, port));
     }
-    let Some(index) = state.ports.iter().position(|known| known.number == port) else {
+    let Some(index) = state.port_index(port) else {
         return String::new();
     };
     let names: Vec<&str> = state
@@ -106,7 +106,7 @@ pub(crate) fn machines_in(state: &State, port: u16, class: Class) -> String {
 
 /// What Octavia has refused about the members of a port.
 pub(crate) fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -> String {
-    let index = state.ports.iter().position(|known| known.number == port);
+    let index = state.port_index(port);
     let refusal = state
         .machines
         .iter()

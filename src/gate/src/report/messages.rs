@@ -5,8 +5,8 @@ use crate::{
     model::{
         clock::Now,
         decision::{
-            CLUSTER_DELETING, GateCause, GateDecision, GateName, NEVER_INITIALISED, ReleaseBasis,
-            SERVER_DOWN,
+            CLUSTER_DELETING, GateCause, GateDecision, GateName, NEVER_INITIALISED,
+            NO_MANAGED_LOAD_BALANCER, ReleaseBasis, SERVER_DOWN,
         },
         machine::{Machine, NamedMachine},
         member::Class,
@@ -78,7 +78,7 @@ pub(crate) fn cause(state: &State, named: Option<NamedMachine<'_>>, cause: GateC
             state.provider.label()
         ),
         GateCause::NotEnforced => "The gates are not enforced (--load-balancer-gate)".to_owned(),
-        GateCause::Disabled => "The cluster has no managed load balancer".to_owned(),
+        GateCause::Disabled => NO_MANAGED_LOAD_BALANCER.to_owned(),
         GateCause::ClusterDeleting => CLUSTER_DELETING.to_owned(),
         GateCause::NeverInitialised => NEVER_INITIALISED.to_owned(),
         GateCause::NeverServed => "The machine was never admitted and does not serve".to_owned(),

@@ -13,7 +13,7 @@ use crate::{
     decide::{admission, classify, precedence, serving},
     model::{
         clock::{Now, Stamp},
-        decision::{GateCause, GateDecision},
+        decision::{GateCause, GateDecision, NO_MANAGED_LOAD_BALANCER},
         findings::{Findings, Gate, MachineFinding, MemberFinding},
         machine::{Machine, NamedMachine},
         member::{Class, Member, Owner},
@@ -91,7 +91,7 @@ fn disabled(state: &State) -> Option<ConditionState> {
     desired.map(|_| ConditionState {
         status: ConditionStatus::True,
         reason: Reason::LoadBalancerDisabled,
-        message: "The cluster has no managed load balancer".to_owned(),
+        message: NO_MANAGED_LOAD_BALANCER.to_owned(),
     })
 }
 
@@ -267,8 +267,8 @@ fn expected_member(
         address: machine.want.address,
         provisioning_status: MemberStatus::Missing,
         operating_status: OperatingStatus::default(),
-        since: state.reads.tree.map_or(now.wall, |read| read.wall),
-        last_observed: state.reads.tree.map_or(now.wall, |read| read.wall),
+        since: observed(state, now),
+        last_observed: observed(state, now),
         message,
         stuck: false,
     }

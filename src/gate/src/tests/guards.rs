@@ -14,7 +14,7 @@ use crate::{
         desired::{Deletion, ObservedCondition, ServerState},
         evidence::{Evidence, Lack, Others, Serving, Want},
         machine::Stage,
-        member::OnlineRun,
+        part::ConsecutiveReads,
         port::{IndexedPort, Port},
         state::{FRESH, State},
     },
@@ -178,11 +178,11 @@ fn others_serve_every_port_or_the_one_that_lacks_is_named() {
         ),
         (
             |state, now| {
-                member(state, 2, 1).online = Some(OnlineRun {
-                    first: now.instant,
-                    last: now.instant,
+                member(state, 2, 1).online = ConsecutiveReads {
+                    first: Some(now.instant),
+                    last: Some(now.instant),
                     reads: 2,
-                });
+                };
             },
             Others::NotYet(8132, Want::OnlineSpan),
         ),

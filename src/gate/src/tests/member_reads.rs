@@ -6,8 +6,9 @@ use crate::{
     apply::link::link,
     model::{
         effect::Effect,
-        member::{MemberDetail, OnlineRun, Owner},
+        member::{MemberDetail, Owner},
         metric_event::MetricEvent,
+        part::ConsecutiveReads,
         state::State,
     },
     tests::{
@@ -120,20 +121,19 @@ fn a_member_whose_name_address_or_port_changed_is_linked_again() {
 fn health_counts_while_the_member_is_active() {
     let online = |change: fn(&mut TreeMember)| {
         let (mut state, mut now) = state();
-        member(&mut state, 1, 0).online = Some(OnlineRun {
-            first: now.instant,
-            last: now.instant,
+        member(&mut state, 1, 0).online = ConsecutiveReads {
+            first: Some(now.instant),
+            last: Some(now.instant),
             reads: 3,
-        });
+        };
         let index = machine(&mut state, 1).slots[0].member.unwrap();
         read(&mut state, &mut now, |tree| {
             change(&mut pool(tree, 0).members[index]);
         });
         let member = member(&mut state, 1, 0);
-        (
-            member.online.map(|run| (run.reads, run.span())),
-            member.down.reads,
-        )
+        let (run, down) = (member.online, member.down.reads);
+        let span = run.last.zip(run.first).map(|(last, first)| last - first);
+        (span.map(|span| (run.reads, span)), down)
     };
     let longer = Some((4, Duration::from_secs(5)));
     assert_eq!(online(|_| ()), (longer, 0));
@@ -220,14 +220,14 @@ fn a_member_that_is_steadily_online_shows_that_the_cluster_was_initialised() {
         let (mut state, mut now) = state();
         let span = state.online_span().mul_f64(factor);
         for member in state.ports.iter_mut().flat_map(|port| &mut port.members) {
-            member.online = None;
+            member.online = ConsecutiveReads::default();
         }
         let next = now.instant + Duration::from_secs(5);
-        member(&mut state, 1, 0).online = Some(OnlineRun {
-            first: next.checked_sub(span).unwrap(),
-            last: now.instant,
+        member(&mut state, 1, 0).online = ConsecutiveReads {
+            first: Some(next.checked_sub(span).unwrap()),
+            last: Some(now.instant),
             reads: reads - 1,
-        });
+        };
         (state.answered, state.watched_since) = (false, None);
         read(&mut state, &mut now, |_| ());
         assert_eq!(state.watched_since, Some(now.instant));

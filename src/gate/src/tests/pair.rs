@@ -86,7 +86,7 @@ pub(crate) fn ago(now: &Now, age: Duration) -> Instant {
 pub(crate) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span: Duration) {
     for member in &mut state.ports[port].members {
         member.operating = OperatingStatus::Error;
-        member.online = None;
+        member.online = ConsecutiveReads::default();
     }
     let dark = &mut state.ports[port].none_online;
     (dark.first, dark.last) = (Some(ago(now, span)), Some(now.instant));

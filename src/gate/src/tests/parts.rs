@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    decide::desired_settings::is_as_desired,
     model::{
         attempts::Attempts,
         call::Write,
@@ -14,7 +15,7 @@ use crate::{
         state::State,
     },
     plan::{
-        listeners::{create_or_repair, is_as_wanted, update_settings},
+        listeners::{create_or_repair, update_settings},
         todo::Todo,
     },
     tests::pair::{STEP, ago, machine, state},
@@ -278,7 +279,7 @@ fn kept(change: impl FnOnce(&mut State, &Now)) -> (Done, bool) {
     let desired = state.desired.clone().unwrap();
     (
         done(update_settings(&state, &desired, &now)),
-        is_as_wanted(&state),
+        is_as_desired(&state),
     )
 }
 

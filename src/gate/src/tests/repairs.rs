@@ -167,7 +167,7 @@ fn an_admitted_member_is_recreated_after_a_put_beside_one_that_serves() {
     let not_known_to_serve: [fn(&mut State); 5] = [
         alone,
         |state| machine(state, 1).slots[0].put_tried = false,
-        |state| member(state, 2, 0).online.as_mut().unwrap().reads = 1,
+        |state| member(state, 2, 0).online.reads = 1,
         |state| machine(state, 2).want.server.state = ServerState::Shutoff,
         |state| machine(state, 2).want.deletion = UNHOOKED,
     ];

@@ -37,7 +37,7 @@ fn member(status: &str, owner: Owner, pending: &[u64]) -> Member {
         },
         active_reads: 0,
         pending_reads: run,
-        online: None,
+        online: ConsecutiveReads::default(),
         down: ConsecutiveReads::default(),
         detail: None,
         owner,
@@ -182,7 +182,7 @@ fn parts_that_a_put_may_repair() {
 }
 
 #[test]
-fn an_interrupted_row_of_reads_begins_again() {
+fn an_interrupted_series_of_reads_begins_again() {
     let start = Instant::now();
     let mut run = ConsecutiveReads::default();
     for (after, pending) in [
@@ -195,9 +195,9 @@ fn an_interrupted_row_of_reads_begins_again() {
     ] {
         run.record(pending, start + Duration::from_secs(after));
     }
-    assert!(!run.spans(Duration::from_secs(60)));
+    assert!(!run.spans(3, Duration::from_secs(60)));
     run.record(true, start + Duration::from_secs(120));
-    assert!(run.spans(Duration::from_secs(60)));
+    assert!(run.spans(3, Duration::from_secs(60)));
 }
 
 #[test]

@@ -16,10 +16,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    model::{
-        clock::Stamp, desired::Deletion, event::Event, member::OnlineRun, part::ConsecutiveReads,
-        state::State,
-    },
+    model::{clock::Stamp, desired::Deletion, event::Event, part::ConsecutiveReads, state::State},
     tests::world::{Todo, World},
 };
 
@@ -85,15 +82,14 @@ impl Clock {
     }
 
     fn shorten_run(self, run: &mut ConsecutiveReads, longest: u32) {
-        run.reads = run.reads.min(3);
+        self.shorten_to(3, run, longest);
+    }
+
+    fn shorten_to(self, reads: u32, run: &mut ConsecutiveReads, longest: u32) {
+        run.reads = run.reads.min(reads);
         if let (Some(first), Some(last)) = (&mut run.first, &mut run.last) {
             self.shorten(first, last, longest);
         }
-    }
-
-    fn online(self, run: &mut OnlineRun) {
-        run.reads = run.reads.min(2);
-        self.shorten(&mut run.first, &mut run.last, ONLINE);
     }
 }
 
@@ -291,9 +287,7 @@ fn ages(state: &mut State, clock: Clock) {
             clock.shorten_run(&mut member.pending_reads, WARNED);
             clock.shorten_run(&mut member.down, WARNED);
             member.ownerless_reads = member.ownerless_reads.min(2);
-            if let Some(run) = &mut member.online {
-                clock.online(run);
-            }
+            clock.shorten_to(2, &mut member.online, ONLINE);
         }
     }
     for machine in state.machines.values_mut() {

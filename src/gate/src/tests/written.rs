@@ -85,19 +85,8 @@ fn a_part_that_was_made_is_known_as_it_was_made() {
     assert_eq!(listener.refusal, None);
     let (_, listener, _) = part(&make(PartKind::Listener), Some(Sets::Cidrs(None)));
     assert_eq!(listener.cidrs, None);
-    let (mut state, now) = before();
-    state.ports[1].members_due = true;
-    let pool = make(PartKind::Pool);
-    accepted(
-        &mut state,
-        &pool,
-        None,
-        now.instant,
-        &now,
-        Written::default(),
-    );
-    let pool = &state.ports[1];
-    assert!(!pool.members_due && pool.refusal.is_none());
+    let (_, pool, _) = part(&make(PartKind::Pool), None);
+    assert_eq!(pool.refusal, None);
     let sets = Sets::Monitor(MonitorType::Tcp, NUMBERS);
     let (_, monitor, _) = part(&make(PartKind::Monitor), Some(sets));
     assert_eq!(

@@ -420,5 +420,5 @@ fn a_drained_member_does_not_show_that_a_monitor_checks_the_others() {
         member.operating = capo_core::OperatingStatus::Offline;
     }
     port.members[0].operating = capo_core::OperatingStatus::Draining;
-    assert!(!crate::model::state::State::monitor_is_usable(port));
+    assert!(!port.monitor_is_usable());
 }
