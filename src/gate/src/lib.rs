@@ -24,7 +24,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use decide::floating_ip::{ReleaseInputs, carrier_findings, next_release};
+pub use decide::floating_ip::{ReleaseInputs, floating_ip_findings, next_release};
 pub use model::{
     call::{Call, Operation},
     clock::{Now, Stamp},

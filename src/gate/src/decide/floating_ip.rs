@@ -16,7 +16,7 @@ use crate::{
         decision::{CLUSTER_DELETING, GateCause, GateDecision, NEVER_INITIALISED, SERVER_DOWN},
         desired::{ClusterFacts, ObservedServer},
         findings::{Gate, MachineFinding},
-        floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
+        floating_ip::{ControlPlaneMachine, Holder, MachineDeletion, MoveProof, ProofOutcome},
         proof::{EndpointResult, Proof, ProofOutcome as SeriesOutcome, Round},
         reply_outcome::ReplyOutcome,
         settings::Settings,
@@ -33,7 +33,7 @@ pub struct ProofInProgress {
     leaving: Vec<IpAddr>,
 }
 
-impl CarrierProof {
+impl MoveProof {
     /// Begins a series of requests for the machine with the addresses `leaving`. Messages call each request `request`.
     pub fn begin(
         settings: Settings,
@@ -92,7 +92,7 @@ pub struct ReleaseInputs<'a> {
     /// Whether clients reach the API server through the floating IP.
     pub ingress: &'a ConditionState,
     /// The requests through the endpoint for the machine that is released next.
-    pub proof: Option<&'a CarrierProof>,
+    pub proof: Option<&'a MoveProof>,
     /// The present time.
     pub now: Instant,
 }
@@ -101,48 +101,48 @@ pub struct ReleaseInputs<'a> {
 /// machine that is still being drained, is paused or is held by an operator does not hold up the others.
 pub fn next_release<'a>(
     inputs: &ReleaseInputs<'_>,
-    carriers: &'a [Carrier],
+    machines: &'a [ControlPlaneMachine],
     now: Timestamp,
-) -> Option<&'a Carrier> {
-    carriers
+) -> Option<&'a ControlPlaneMachine> {
+    machines
         .iter()
-        .filter(|carrier| inputs.asked.contains_key(&carrier.machine))
-        .filter(|carrier| *inputs.holder != Holder::Machine(carrier.machine.clone()))
-        .filter(|carrier| gate_before_rules(inputs, carrier, now).is_none())
-        .filter_map(|carrier| match carrier.deletion {
-            CarrierDeletion::Since(since) => Some((since, carrier)),
-            CarrierDeletion::No | CarrierDeletion::WithoutHook => None,
+        .filter(|machine| inputs.asked.contains_key(&machine.name))
+        .filter(|machine| *inputs.holder != Holder::Machine(machine.name.clone()))
+        .filter(|machine| gate_before_rules(inputs, machine, now).is_none())
+        .filter_map(|machine| match machine.deletion {
+            MachineDeletion::Since(since) => Some((since, machine)),
+            MachineDeletion::No | MachineDeletion::WithoutHook => None,
         })
-        .min_by(|(a, first), (b, second)| a.cmp(b).then(first.machine.cmp(&second.machine)))
-        .map(|(_, carrier)| carrier)
+        .min_by(|(a, first), (b, second)| a.cmp(b).then(first.name.cmp(&second.name)))
+        .map(|(_, machine)| machine)
 }
 
 /// The gates of every machine. A gate that was held before keeps the time since which it is held.
-pub fn carrier_findings(
+pub fn floating_ip_findings(
     inputs: &ReleaseInputs<'_>,
-    carriers: &[Carrier],
+    machines: &[ControlPlaneMachine],
     before: &BTreeMap<ObjectName, MachineFinding>,
     now: Timestamp,
 ) -> BTreeMap<ObjectName, MachineFinding> {
-    let next = next_release(inputs, carriers, now);
-    carriers
+    let next = next_release(inputs, machines, now);
+    machines
         .iter()
-        .map(|carrier| {
-            let is_next = next.is_some_and(|next| next.machine == carrier.machine);
+        .map(|machine| {
+            let is_next = next.is_some_and(|next| next.name == machine.name);
             let decided = |by_rules: &dyn Fn() -> Gate| {
-                gate_before_rules(inputs, carrier, now).unwrap_or_else(by_rules)
+                gate_before_rules(inputs, machine, now).unwrap_or_else(by_rules)
             };
-            let mut gate = match carrier.deletion {
-                CarrierDeletion::Since(_) if inputs.asked.contains_key(&carrier.machine) => {
-                    decided(&|| by_rules(inputs, carrier, is_next, now))
+            let mut gate = match machine.deletion {
+                MachineDeletion::Since(_) if inputs.asked.contains_key(&machine.name) => {
+                    decided(&|| by_rules(inputs, machine, is_next, now))
                 }
-                CarrierDeletion::No | CarrierDeletion::Since(_) => Gate::NOT_EVALUATED,
-                CarrierDeletion::WithoutHook => decided(&|| {
+                MachineDeletion::No | MachineDeletion::Since(_) => Gate::NOT_EVALUATED,
+                MachineDeletion::WithoutHook => decided(&|| {
                     let text = "The deletion hook was removed from the Machine";
                     Gate::open(Reason::MachineReleased, text)
                 }),
             };
-            let previous = before.get(&carrier.machine);
+            let previous = before.get(&machine.name);
             if gate.is_held() {
                 let since = previous.and_then(|finding| finding.release.since);
                 gate.since = since.or(gate.since);
@@ -152,9 +152,9 @@ pub fn carrier_findings(
                 admission: Gate::open(Reason::LoadBalancerDisabled, "No load balancer is managed"),
                 release: gate.clone(),
                 finalizer: gate,
-                needs_server_read: is_server_wanted(inputs, carrier),
+                needs_server_read: is_server_wanted(inputs, machine),
             };
-            (carrier.machine.clone(), finding)
+            (machine.name.clone(), finding)
         })
         .collect()
 }
@@ -162,14 +162,14 @@ pub fn carrier_findings(
 /// The decision of what comes before the rules. `None` leaves the decision to the rules.
 fn gate_before_rules(
     inputs: &ReleaseInputs<'_>,
-    carrier: &Carrier,
+    machine: &ControlPlaneMachine,
     now: Timestamp,
 ) -> Option<Gate> {
     let cluster = inputs.cluster;
     if let Some(decision) =
-        precedence::of_facts(cluster, &carrier.gate_override, GateMode::Enforce, now)
+        precedence::of_facts(cluster, &machine.gate_override, GateMode::Enforce, now)
     {
-        let overrides = [&carrier.gate_override, &cluster.gate_override].into_iter();
+        let overrides = [&machine.gate_override, &cluster.gate_override].into_iter();
         let message = match decision {
             GateDecision::Open(_) => CLUSTER_DELETING.to_owned(),
             _ => override_text(overrides, now).unwrap_or_default(),
@@ -188,7 +188,7 @@ fn gate_before_rules(
     // The absence of a server counts only in the project in which the floating IP was found. If the floating IP is
     // still on this machine, no other machine can take it over, and no API server answers there. The deletion of this
     // machine then interrupts no client, so the gate opens even in that case.
-    let server = inputs.asked.get(&carrier.machine).copied().flatten();
+    let server = inputs.asked.get(&machine.name).copied().flatten();
     let is_down =
         server.is_some_and(|server| server.is_down_for_good() && !server.is_due(inputs.now));
     is_down.then(|| Gate::open(GateCause::ServerDown.reason(), SERVER_DOWN))
@@ -196,17 +196,22 @@ fn gate_before_rules(
 
 /// Whether the last read showed the server of a machine whose release is asked for as down, and is too old to decide
 /// on.
-fn is_server_wanted(inputs: &ReleaseInputs<'_>, carrier: &Carrier) -> bool {
-    let server = inputs.asked.get(&carrier.machine).copied().flatten();
+fn is_server_wanted(inputs: &ReleaseInputs<'_>, machine: &ControlPlaneMachine) -> bool {
+    let server = inputs.asked.get(&machine.name).copied().flatten();
     server.is_some_and(|server| server.down_since.is_some() && server.is_due(inputs.now))
 }
 
 /// The decision of the rules.
-fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Timestamp) -> Gate {
+fn by_rules(
+    inputs: &ReleaseInputs<'_>,
+    machine: &ControlPlaneMachine,
+    is_next: bool,
+    now: Timestamp,
+) -> Gate {
     let held = |message: String| Gate::held(Reason::FloatingIPError, message, now);
     let address = inputs.address;
     let holder = match inputs.holder {
-        Holder::Machine(holder) if *holder == carrier.machine => {
+        Holder::Machine(holder) if *holder == machine.name => {
             return held(format!(
                 "The API server's floating IP {address} is on this machine. It is moved as soon as another \
                  control-plane machine that is not being deleted has an ACTIVE server and a healthy API server"
@@ -224,7 +229,7 @@ fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: T
     }
     let proof = inputs
         .proof
-        .filter(|proof| proof.leaving == carrier.machine && proof.holder == *holder);
+        .filter(|proof| proof.leaving == machine.name && proof.holder == *holder);
     match proof.map(|proof| (proof, &proof.outcome)) {
         Some((_, Some(ProofOutcome::Served))) => Gate::open(
             Reason::MachineReleased,

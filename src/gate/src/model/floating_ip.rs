@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 use capo_core::{GateOverride, ObjectName, ids::ServerId};
 
-/// A control-plane machine that carries the floating IP, or could.
+/// A control-plane machine that has the floating IP, or could have it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Carrier {
+pub struct ControlPlaneMachine {
     /// The `OpenStackMachine`.
-    pub machine: ObjectName,
+    pub name: ObjectName,
     /// Nova's id of its server, once that exists.
     pub server: Option<ServerId>,
     /// The addresses of its server.
@@ -18,7 +18,7 @@ pub struct Carrier {
     /// When its `OpenStackMachine` was created.
     pub created: Option<Timestamp>,
     /// How far its deletion is.
-    pub deletion: CarrierDeletion,
+    pub deletion: MachineDeletion,
     /// Whether its server was ACTIVE in the last read.
     pub is_active: bool,
     /// Whether its server was absent or SHUTOFF in reads that are at least `ObservedServer::DOWN_FOR` apart.
@@ -31,7 +31,7 @@ pub struct Carrier {
 
 /// How far the deletion of a machine is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CarrierDeletion {
+pub enum MachineDeletion {
     /// The machine is not being deleted.
     No,
     /// The machine is being deleted since this moment.
@@ -53,10 +53,10 @@ pub enum ApiServer {
     Serving,
 }
 
-impl Carrier {
+impl ControlPlaneMachine {
     /// Whether the machine is being deleted.
     pub fn is_leaving(&self) -> bool {
-        self.deletion != CarrierDeletion::No
+        self.deletion != MachineDeletion::No
     }
 }
 
@@ -87,7 +87,7 @@ pub enum ProofOutcome {
 
 /// The requests through the endpoint for one machine that is being deleted.
 #[derive(Debug, Clone)]
-pub struct CarrierProof {
+pub struct MoveProof {
     /// The machine that is being deleted.
     pub leaving: ObjectName,
     /// The machine that has the floating IP.

@@ -9,14 +9,14 @@ use crate::{
         clock::Stamp,
         decision::{GateCause, GateDecision, GateName},
         findings::Findings,
-        floating_ip::CarrierDeletion,
+        floating_ip::MachineDeletion,
         octavia::Change,
         port::Port,
         state::FRESH,
     },
     report::report,
     tests::{
-        floating_ip::carrier,
+        floating_ip::control_plane_machine,
         pair::{STEP, ago, state},
         written::NUMBERS,
     },
@@ -112,15 +112,15 @@ fn findings_show_the_same_whenever_it_was_observed() {
 }
 
 #[test]
-fn a_carrier_leaves_while_it_is_being_deleted() {
-    let leaves = |deletion: CarrierDeletion| {
-        let mut carrier = carrier("a");
-        carrier.deletion = deletion;
-        carrier.is_leaving()
+fn a_control_plane_machine_leaves_while_it_is_being_deleted() {
+    let leaves = |deletion: MachineDeletion| {
+        let mut machine = control_plane_machine("a");
+        machine.deletion = deletion;
+        machine.is_leaving()
     };
-    assert!(!leaves(CarrierDeletion::No));
-    assert!(leaves(CarrierDeletion::WithoutHook));
-    assert!(leaves(CarrierDeletion::Since(jiff::Timestamp::UNIX_EPOCH)));
+    assert!(!leaves(MachineDeletion::No));
+    assert!(leaves(MachineDeletion::WithoutHook));
+    assert!(leaves(MachineDeletion::Since(jiff::Timestamp::UNIX_EPOCH)));
 }
 
 #[test]

@@ -11,12 +11,14 @@ use jiff::Timestamp;
 
 use crate::{
     builders,
-    decide::floating_ip::{ReleaseInputs, carrier_findings},
+    decide::floating_ip::{ReleaseInputs, floating_ip_findings},
     model::{
         decision::{CLUSTER_DELETING, NEVER_INITIALISED},
         desired::{ClusterFacts, ObservedCondition, ObservedServer, ServerState},
         findings::Gate,
-        floating_ip::{ApiServer, Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
+        floating_ip::{
+            ApiServer, ControlPlaneMachine, Holder, MachineDeletion, MoveProof, ProofOutcome,
+        },
         proof::{EndpointReply, EndpointResult},
         settings::Settings,
     },
@@ -27,13 +29,13 @@ use capo_core::{
 };
 
 /// A machine that stays and whose API server serves.
-pub(crate) fn carrier(machine: &str) -> Carrier {
-    Carrier {
-        machine: name(machine),
+pub(crate) fn control_plane_machine(machine: &str) -> ControlPlaneMachine {
+    ControlPlaneMachine {
+        name: name(machine),
         server: Some(format!("server-of-{machine}").into()),
         addresses: Vec::new(),
         created: None,
-        deletion: CarrierDeletion::No,
+        deletion: MachineDeletion::No,
         is_active: true,
         is_down: false,
         api_server: ApiServer::Serving,
@@ -41,10 +43,10 @@ pub(crate) fn carrier(machine: &str) -> Carrier {
     }
 }
 
-fn leaving(machine: &str) -> Carrier {
-    Carrier {
-        deletion: CarrierDeletion::Since(Timestamp::UNIX_EPOCH),
-        ..carrier(machine)
+fn leaving(machine: &str) -> ControlPlaneMachine {
+    ControlPlaneMachine {
+        deletion: MachineDeletion::Since(Timestamp::UNIX_EPOCH),
+        ..control_plane_machine(machine)
     }
 }
 
@@ -59,7 +61,7 @@ static ASKED: LazyLock<BTreeMap<ObjectName, Option<ObservedServer>>> =
 
 static INGRESS: LazyLock<ConditionState> = LazyLock::new(|| ConditionState::met(Reason::Ready));
 
-fn inputs<'a>(holder: &'a Holder, proof: Option<&'a CarrierProof>) -> ReleaseInputs<'a> {
+fn inputs<'a>(holder: &'a Holder, proof: Option<&'a MoveProof>) -> ReleaseInputs<'a> {
     ReleaseInputs {
         cluster: &CLUSTER,
         address: "203.0.113.9",
@@ -71,15 +73,15 @@ fn inputs<'a>(holder: &'a Holder, proof: Option<&'a CarrierProof>) -> ReleaseInp
     }
 }
 
-fn gate(inputs: &ReleaseInputs<'_>, carriers: &[Carrier], machine: &str) -> Gate {
-    let mut all = carrier_findings(inputs, carriers, &BTreeMap::new(), Timestamp::UNIX_EPOCH);
+fn gate(inputs: &ReleaseInputs<'_>, machines: &[ControlPlaneMachine], machine: &str) -> Gate {
+    let mut all = floating_ip_findings(inputs, machines, &BTreeMap::new(), Timestamp::UNIX_EPOCH);
     let finding = all.remove(&name(machine)).unwrap();
     assert_eq!(finding.release, finding.finalizer);
     finding.release
 }
 
-fn proof(outcome: Option<ProofOutcome>) -> CarrierProof {
-    CarrierProof {
+fn proof(outcome: Option<ProofOutcome>) -> MoveProof {
+    MoveProof {
         leaving: name("a"),
         holder: name("b"),
         since: Instant::now(),
@@ -96,10 +98,10 @@ fn failed(is_unreachable: bool) -> ProofOutcome {
 
 #[test]
 fn a_machine_is_released_after_answers_at_the_floating_ip_on_another_one() {
-    let carriers = [leaving("a"), carrier("b")];
+    let machines = [leaving("a"), control_plane_machine("b")];
     let (on_a, on_b) = (Holder::Machine(name("a")), Holder::Machine(name("b")));
     let served = proof(Some(ProofOutcome::Served));
-    let of_itself = CarrierProof {
+    let of_itself = MoveProof {
         holder: name("a"),
         ..proof(Some(ProofOutcome::Served))
     };
@@ -113,14 +115,14 @@ fn a_machine_is_released_after_answers_at_the_floating_ip_on_another_one() {
         ("nowhere", &Holder::Free, Some(&served), false),
     ];
     for (what, holder, proof, expected) in cases {
-        let gate = gate(&inputs(holder, proof), &carriers, "a");
+        let gate = gate(&inputs(holder, proof), &machines, "a");
         assert_eq!(gate.is_open(), expected, "{what}: {gate:?}");
     }
     assert_eq!(
-        gate(&inputs(&on_b, Some(&served)), &carriers, "b"),
+        gate(&inputs(&on_b, Some(&served)), &machines, "b"),
         Gate::NOT_EVALUATED
     );
-    let held_there = gate(&inputs(&on_a, Some(&served)), &carriers, "a");
+    let held_there = gate(&inputs(&on_a, Some(&served)), &machines, "a");
     assert!(
         held_there.is_held() && held_there.message.contains("is on this machine"),
         "{held_there:?}"
@@ -131,7 +133,7 @@ fn a_machine_is_released_after_answers_at_the_floating_ip_on_another_one() {
 fn requested(reply: &EndpointResult) -> (usize, ProofOutcome) {
     let now = Instant::now();
     let leaving = vec![IpAddr::from([10, 6, 0, 5])];
-    let mut requests = CarrierProof::begin(Settings::default(), "GET it", leaving, now);
+    let mut requests = MoveProof::begin(Settings::default(), "GET it", leaving, now);
     (1..=10)
         .find_map(|count| Some((count, requests.reply(reply, now)?)))
         .unwrap()
@@ -163,35 +165,39 @@ fn five_answers_or_three_failures_in_a_row_end_a_series_of_requests() {
 
 #[test]
 fn an_answer_counts_only_for_the_machine_it_was_asked_for_and_where_the_floating_ip_still_is() {
-    let carriers = [leaving("a"), carrier("b"), carrier("c")];
+    let machines = [
+        leaving("a"),
+        control_plane_machine("b"),
+        control_plane_machine("c"),
+    ];
     let served = proof(Some(ProofOutcome::Served));
     let on_c = Holder::Machine(name("c"));
-    assert!(!gate(&inputs(&on_c, Some(&served)), &carriers, "a").is_open());
-    let others = [carrier("b"), leaving("c")];
+    assert!(!gate(&inputs(&on_c, Some(&served)), &machines, "a").is_open());
+    let others = [control_plane_machine("b"), leaving("c")];
     let on_b = Holder::Machine(name("b"));
     assert!(!gate(&inputs(&on_b, Some(&served)), &others, "c").is_open());
 }
 
 #[test]
 fn one_machine_is_released_at_a_time() {
-    let later = Carrier {
-        deletion: CarrierDeletion::Since(Timestamp::from_second(9).unwrap()),
-        ..carrier("c")
+    let later = ControlPlaneMachine {
+        deletion: MachineDeletion::Since(Timestamp::from_second(9).unwrap()),
+        ..control_plane_machine("c")
     };
-    let carriers = [later, leaving("a"), carrier("b")];
+    let machines = [later, leaving("a"), control_plane_machine("b")];
     let on_b = Holder::Machine(name("b"));
     let served = proof(Some(ProofOutcome::Served));
-    assert!(gate(&inputs(&on_b, Some(&served)), &carriers, "a").is_open());
-    assert!(!gate(&inputs(&on_b, Some(&served)), &carriers, "c").is_open());
+    assert!(gate(&inputs(&on_b, Some(&served)), &machines, "a").is_open());
+    assert!(!gate(&inputs(&on_b, Some(&served)), &machines, "c").is_open());
 }
 
 #[test]
 fn a_hold_lasts_since_it_began() {
     let nowhere = Holder::Free;
-    let carriers = [leaving("a"), carrier("b")];
+    let machines = [leaving("a"), control_plane_machine("b")];
     let findings = |before: &BTreeMap<_, _>, second| {
         let now = Timestamp::from_second(second).unwrap();
-        carrier_findings(&inputs(&nowhere, None), &carriers, before, now)
+        floating_ip_findings(&inputs(&nowhere, None), &machines, before, now)
     };
     let first = findings(&BTreeMap::new(), 5);
     for found in [&first, &findings(&first, 9)] {
@@ -204,11 +210,11 @@ fn a_hold_lasts_since_it_began() {
 
 #[test]
 fn a_machine_that_the_rules_do_not_decide_on_does_not_hold_up_those_behind_it() {
-    let behind = Carrier {
-        deletion: CarrierDeletion::Since(Timestamp::from_second(9).unwrap()),
+    let behind = ControlPlaneMachine {
+        deletion: MachineDeletion::Since(Timestamp::from_second(9).unwrap()),
         ..leaving("a")
     };
-    let on_hold = Carrier {
+    let on_hold = ControlPlaneMachine {
         gate_override: GateOverride::Hold {
             reason: "r".to_owned(),
         },
@@ -226,19 +232,19 @@ fn a_machine_that_the_rules_do_not_decide_on_does_not_hold_up_those_behind_it() 
         (on_hold, &*ASKED, false),
         (leaving("c"), &behind_alone, true),
     ] {
-        let carriers = [first, behind.clone(), carrier("b")];
+        let machines = [first, behind.clone(), control_plane_machine("b")];
         let mut inputs = inputs(&on_b, Some(&served));
         inputs.asked = asked;
-        let first = gate(&inputs, &carriers, "c");
+        let first = gate(&inputs, &machines, "c");
         assert_eq!(first == Gate::NOT_EVALUATED, expected, "{first:?}");
         assert!(!first.is_open());
-        assert!(gate(&inputs, &carriers, "a").is_open());
+        assert!(gate(&inputs, &machines, "a").is_open());
     }
 }
 
 #[test]
 fn a_machine_whose_server_is_gone_is_released_without_a_proof() {
-    let carriers = [leaving("a"), carrier("b")];
+    let machines = [leaving("a"), control_plane_machine("b")];
     let begun = Instant::now();
     let at = |seconds| begun + Duration::from_secs(seconds);
     // The seconds of the first and of the last read that found it down, and the present second.
@@ -266,7 +272,7 @@ fn a_machine_whose_server_is_gone_is_released_without_a_proof() {
             inputs.asked = &asked;
             inputs.now = at(now);
             let none = BTreeMap::new();
-            let findings = carrier_findings(&inputs, &carriers, &none, Timestamp::UNIX_EPOCH);
+            let findings = floating_ip_findings(&inputs, &machines, &none, Timestamp::UNIX_EPOCH);
             let finding = &findings[&name("a")];
             assert_eq!(
                 finding.release.is_open(),
@@ -280,7 +286,7 @@ fn a_machine_whose_server_is_gone_is_released_without_a_proof() {
 
 #[test]
 fn cluster_api_must_have_reached_an_endpoint_for_long_that_this_process_cannot_reach() {
-    let carriers = [leaving("a"), carrier("b")];
+    let machines = [leaving("a"), control_plane_machine("b")];
     let on_b = Holder::Machine(name("b"));
     for (is_unreachable, seconds, expected) in
         [(true, 89, false), (true, 91, true), (false, 91, false)]
@@ -293,7 +299,7 @@ fn cluster_api_must_have_reached_an_endpoint_for_long_that_this_process_cannot_r
         };
         inputs.cluster = &reached;
         inputs.now = proof.since + Duration::from_secs(seconds);
-        let gate = gate(&inputs, &carriers, "a");
+        let gate = gate(&inputs, &machines, "a");
         assert_eq!(
             gate.is_open(),
             expected,
@@ -304,7 +310,7 @@ fn cluster_api_must_have_reached_an_endpoint_for_long_that_this_process_cannot_r
 
 #[test]
 fn what_opens_every_gate_opens_this_one_and_an_operator_holds_it() {
-    let carriers = [leaving("a")];
+    let machines = [leaving("a")];
     let on_a = Holder::Machine(name("a"));
     let [mut deleting, mut new, mut bypassed, mut kept] =
         std::array::from_fn(|_| builders::cluster_facts());
@@ -327,12 +333,12 @@ fn what_opens_every_gate_opens_this_one_and_an_operator_holds_it() {
             cluster,
             ..inputs(&on_a, None)
         };
-        let gate = gate(&inputs, &carriers, "a");
+        let gate = gate(&inputs, &machines, "a");
         assert!(gate.is_open(), "{cluster:?}");
         assert_eq!(gate.message, message);
     }
-    let unhooked = [Carrier {
-        deletion: CarrierDeletion::WithoutHook,
+    let unhooked = [ControlPlaneMachine {
+        deletion: MachineDeletion::WithoutHook,
         ..leaving("a")
     }];
     assert!(gate(&inputs(&on_a, None), &unhooked, "a").is_open());
@@ -354,7 +360,7 @@ fn the_override_of_the_machine_goes_before_that_of_the_cluster_and_a_bypass_befo
         reason: reason.to_owned(),
     };
     let shown = |machine: GateOverride, cluster: GateOverride| {
-        let carriers = [Carrier {
+        let machines = [ControlPlaneMachine {
             gate_override: machine,
             ..leaving("a")
         }];
@@ -364,7 +370,7 @@ fn the_override_of_the_machine_goes_before_that_of_the_cluster_and_a_bypass_befo
             ..builders::cluster_facts()
         };
         inputs.cluster = &cluster;
-        let gate = gate(&inputs, &carriers, "a");
+        let gate = gate(&inputs, &machines, "a");
         (gate.state, gate.message)
     };
     let later = Timestamp::MAX;

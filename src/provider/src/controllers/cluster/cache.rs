@@ -5,7 +5,7 @@ use super::{
     delete::progress::DeletionProgress,
     endpoint::name::EndpointName,
     load_balancer::plan::Replacements,
-    machine_floating_ip::observation::SeenCarriers,
+    machine_floating_ip::observation::SeenMachineFloatingIp,
     observation::{KnownLoadBalancer, Networking, RotatingRead, SettledNetworking},
 };
 use crate::controllers::health::Track;
@@ -48,7 +48,7 @@ pub(crate) struct CachedCluster {
     /// The state of the DNS lookups of the endpoint's name, while the floating IP behind that name is looked for.
     pub endpoint_name: EndpointName,
     /// The control-plane machines on which the API server's floating IP may be.
-    pub carriers: SeenCarriers,
+    pub machine_floating_ip: SeenMachineFloatingIp,
     /// How far the deletion has come.
     pub deletion: DeletionProgress,
 }

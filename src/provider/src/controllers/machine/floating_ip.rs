@@ -26,7 +26,7 @@ impl Pass<'_> {
         self.context
             .clusters
             .read(&name, cluster.meta().uid.as_deref(), |seen| {
-                seen.carriers.gates.clone()
+                seen.machine_floating_ip.gates.clone()
             })
             .unwrap_or_default()
     }

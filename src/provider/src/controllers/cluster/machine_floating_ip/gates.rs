@@ -9,11 +9,11 @@ use super::proof::{Proof, ProofRequest};
 use crate::controllers::cluster::pass::Pass;
 use capo_core::Lookup;
 use capo_gate::{
-    ReleaseInputs, carrier_findings,
+    ReleaseInputs,
     desired::ClusterFacts,
     findings::Findings,
-    floating_ip::{Carrier, CarrierProof, Holder},
-    next_release,
+    floating_ip::{ControlPlaneMachine, Holder, MoveProof},
+    floating_ip_findings, next_release,
 };
 
 /// Starts requests through the endpoint for the machine that is released next, if it is time for that. Returns what is
@@ -22,26 +22,26 @@ pub(super) fn prove_next(
     pass: &mut Pass<'_>,
     facts: &ClusterFacts,
     inputs: &ReleaseInputs<'_>,
-    carriers: &[Carrier],
-) -> Option<CarrierProof> {
-    let before = pass.cached.carriers.proof.take();
-    let next = next_release(inputs, carriers, Timestamp::now())?;
+    machines: &[ControlPlaneMachine],
+) -> Option<MoveProof> {
+    let before = pass.cached.machine_floating_ip.proof.take();
+    let next = next_release(inputs, machines, Timestamp::now())?;
     let Holder::Machine(on) = inputs.holder else {
         return None;
     };
-    let before = before.filter(|proof| proof.leaving == next.machine && proof.holder == *on);
+    let before = before.filter(|proof| proof.leaving == next.name && proof.holder == *on);
     let proof = match before {
         Some(proof) if !proof.is_due(pass.now) => proof,
         before => {
             // The endpoint counts as unreachable only if no request has been answered since that time.
             let since = before.and_then(|proof| proof.unanswered_since());
             let since = since.unwrap_or(pass.now);
-            let request = proof_request(pass, facts, next, carriers)?;
-            Proof::start(next.machine.clone(), on.clone(), since, request)
+            let request = proof_request(pass, facts, next, machines)?;
+            Proof::start(next.name.clone(), on.clone(), since, request)
         }
     };
     let seen = proof.seen();
-    pass.cached.carriers.proof = Some(proof);
+    pass.cached.machine_floating_ip.proof = Some(proof);
     Some(seen)
 }
 
@@ -49,8 +49,8 @@ pub(super) fn prove_next(
 fn proof_request(
     pass: &Pass<'_>,
     facts: &ClusterFacts,
-    leaving: &Carrier,
-    carriers: &[Carrier],
+    leaving: &ControlPlaneMachine,
+    machines: &[ControlPlaneMachine],
 ) -> Option<ProofRequest> {
     let tracker = &pass.context.tracker;
     Some(ProofRequest {
@@ -58,9 +58,9 @@ fn proof_request(
         endpoint: facts.endpoint.clone()?,
         authority: facts.ca_pem.clone(),
         leaving: leaving.addresses.clone(),
-        addresses: carriers
+        addresses: machines
             .iter()
-            .flat_map(|carrier| carrier.addresses.clone())
+            .flat_map(|machine| machine.addresses.clone())
             .collect(),
         settings: tracker.settings().clone(),
         queue: pass.context.queues.clusters.clone(),
@@ -69,16 +69,20 @@ fn proof_request(
 }
 
 /// Decides on the gates of every control-plane machine and keeps them.
-pub(super) fn decide_gates(pass: &mut Pass<'_>, inputs: &ReleaseInputs<'_>, carriers: &[Carrier]) {
+pub(super) fn decide_gates(
+    pass: &mut Pass<'_>,
+    inputs: &ReleaseInputs<'_>,
+    machines: &[ControlPlaneMachine],
+) {
     let none = BTreeMap::new();
-    let gates = &pass.cached.carriers.gates;
+    let gates = &pass.cached.machine_floating_ip.gates;
     let before = gates.found().map_or(&none, |gates| &gates.machines);
-    let machines = carrier_findings(inputs, carriers, before, Timestamp::now());
+    let machines = floating_ip_findings(inputs, machines, before, Timestamp::now());
     let findings = Findings {
         machines,
         fresh_until: pass
             .cached
-            .carriers
+            .machine_floating_ip
             .proof
             .as_ref()
             .and_then(Proof::counts_until),
@@ -91,9 +95,9 @@ pub(super) fn decide_gates(pass: &mut Pass<'_>, inputs: &ReleaseInputs<'_>, carr
 pub(super) fn set_gates(pass: &mut Pass<'_>, gates: Lookup<Arc<Findings>>) {
     let machines =
         |gates: &Lookup<Arc<Findings>>| gates.found().map(|gates| gates.machines.clone());
-    let before = &pass.cached.carriers.gates;
+    let before = &pass.cached.machine_floating_ip.gates;
     if before.is_absent() != gates.is_absent() || machines(before) != machines(&gates) {
         pass.enqueue_machines = true;
     }
-    pass.cached.carriers.gates = gates;
+    pass.cached.machine_floating_ip.gates = gates;
 }

@@ -1,7 +1,7 @@
 //! The API server's floating IP of a cluster without a managed load balancer. It is on a control-plane machine, and is
 //! moved to another one before that machine is deleted.
 
-mod carrier;
+mod control_plane_machine;
 mod gates;
 pub(crate) mod observation;
 mod plan;
@@ -10,7 +10,7 @@ mod proof;
 use std::{net::IpAddr, time::Duration};
 
 use self::{
-    carrier::{Carriers, carriers},
+    control_plane_machine::{ControlPlaneMachines, control_plane_machines},
     gates::{decide_gates, prove_next, set_gates},
     observation::PortOwner,
     plan::MovePlan,
@@ -30,7 +30,7 @@ use capo_core::{
 use capo_gate::{
     ReleaseInputs,
     desired::ClusterFacts,
-    floating_ip::{Carrier, Holder},
+    floating_ip::{ControlPlaneMachine, Holder},
 };
 use capo_openstack::network::{FloatingIp, PortFilter};
 
@@ -51,7 +51,7 @@ pub(crate) async fn reconcile(
     facts: &ClusterFacts,
     fip: FloatingIp,
 ) -> StepResult<()> {
-    let Carriers {
+    let ControlPlaneMachines {
         all,
         awaiting_release,
     } = carriers(pass, &facts.machines);
@@ -97,7 +97,7 @@ pub(crate) async fn reconcile(
     if !awaiting_release.is_empty() {
         let text = "A control-plane machine is held until the API server answers without it";
         pass.record_optional_wait(Outcome::wait(Reason::FloatingIPError, text, SOON));
-    } else if all.iter().any(Carrier::is_leaving) {
+    } else if all.iter().any(ControlPlaneMachine::is_leaving) {
         let text = "A control-plane machine is being deleted";
         pass.record_optional_wait(Outcome::wait(Reason::Deleting, text, WATCHED));
     }
@@ -126,8 +126,8 @@ pub(crate) async fn of_endpoint(
     {
         return Ok(Some(fip.clone()));
     }
-    if pass.cached.carriers.gates.is_absent()
-        && let Some(foreign) = &pass.cached.carriers.foreign
+    if pass.cached.machine_floating_ip.gates.is_absent()
+        && let Some(foreign) = &pass.cached.machine_floating_ip.foreign
         && foreign.value == host
         && foreign.age(pass.now) < READ_AGE
     {
@@ -156,7 +156,7 @@ pub(crate) async fn of_endpoint(
     }
     let Some(fip) = found else {
         pass.cached.floating_ip = None;
-        pass.cached.carriers.foreign = Some(ReadAt::new(host.to_owned(), pass.now));
+        pass.cached.machine_floating_ip.foreign = Some(ReadAt::new(host.to_owned(), pass.now));
         set_gates(pass, Lookup::Absent);
         return Ok(None);
     };
@@ -170,26 +170,26 @@ async fn holder(
     pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     fip: &FloatingIp,
-    carriers: &[Carrier],
+    machines: &[ControlPlaneMachine],
 ) -> StepResult<Option<Holder>> {
     let Some(port) = &fip.port_id else {
         return Ok(Some(Holder::Free));
     };
-    let known = pass.cached.carriers.port.as_ref();
+    let known = pass.cached.machine_floating_ip.port.as_ref();
     let owner = match known.filter(|(known, _)| known == port) {
         Some((_, owner)) => owner.clone(),
-        None => owner_of(pass, context, port, carriers).await?,
+        None => owner_of(pass, context, port, machines).await?,
     };
-    pass.cached.carriers.port = Some((port.clone(), owner.clone()));
+    pass.cached.machine_floating_ip.port = Some((port.clone(), owner.clone()));
     let PortOwner::Server(server) = owner else {
         return Ok(Some(Holder::Other));
     };
-    let on = carriers
+    let on = machines
         .iter()
-        .find(|carrier| carrier.server.as_ref() == Some(&server));
+        .find(|machine| machine.server.as_ref() == Some(&server));
     Ok(match on {
-        Some(carrier) => Some(Holder::Machine(carrier.machine.clone())),
-        None if carriers.iter().any(|carrier| carrier.server.is_none()) => None,
+        Some(machine) => Some(Holder::Machine(machine.name.clone())),
+        None if machines.iter().any(|machine| machine.server.is_none()) => None,
         None => Some(Holder::Free),
     })
 }
@@ -198,7 +198,7 @@ async fn owner_of(
     pass: &Pass<'_>,
     context: &StepContext<'_>,
     port: &PortId,
-    carriers: &[Carrier],
+    machines: &[ControlPlaneMachine],
 ) -> StepResult<PortOwner> {
     let found = match context.cloud.port(port, Priority::Settling).await {
         Ok(found) => found,
@@ -209,15 +209,17 @@ async fn owner_of(
         }
     };
     let server = ServerId::from(found.device_id);
-    let is_carrier = carriers
+    let is_control_plane_machine = machines
         .iter()
-        .any(|carrier| carrier.server.as_ref() == Some(&server));
+        .any(|machine| machine.server.as_ref() == Some(&server));
     let description = port_description(&pass.related.cluster_name);
-    Ok(if is_carrier || found.description == description {
-        PortOwner::Server(server)
-    } else {
-        PortOwner::Other
-    })
+    Ok(
+        if is_control_plane_machine || found.description == description {
+            PortOwner::Server(server)
+        } else {
+            PortOwner::Other
+        },
+    )
 }
 
 /// Puts the floating IP on the port that a server has in the cluster's network.
@@ -279,7 +281,7 @@ async fn associate_with(
     }
     let put = floating_ips::associate(context, fip, &port.id, Purpose::Machine).await?;
     pass.cached.floating_ip = Some(ReadAt::new(put, pass.now));
-    pass.cached.carriers.port = Some((port.id, PortOwner::Server(server.to_owned())));
+    pass.cached.machine_floating_ip.port = Some((port.id, PortOwner::Server(server.to_owned())));
     Ok(())
 }
 
@@ -322,6 +324,6 @@ fn no_machine(address: &str, carriers: &[Carrier]) -> StepError {
     let message = format!(
         "Floating IP {address} is on no control-plane machine yet; it is put on the first one whose server is ACTIVE"
     );
-    let pause = if carriers.is_empty() { WATCHED } else { SOON };
+    let pause = if machines.is_empty() { WATCHED } else { SOON };
     StepError::wait(API_ENDPOINT_READY, Reason::ServerNotReady, message, pause)
 }

@@ -12,7 +12,7 @@ use capo_gate::findings::Findings;
 
 /// What this process knows of the floating IP and of the machines that it depends on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SeenCarriers {
+pub(crate) struct SeenMachineFloatingIp {
     /// The gates of the control-plane machines. Absent if the endpoint is not a floating IP that capo-rs moves.
     pub gates: Lookup<Arc<Findings>>,
     /// The last known port of the floating IP, and the owner of that port.

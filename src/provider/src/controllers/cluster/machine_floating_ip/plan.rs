@@ -1,7 +1,7 @@
 //! Decides which control-plane machine gets the API server's floating IP. The functions are pure.
 
 use capo_core::{ObjectName, ids::ServerId};
-use capo_gate::floating_ip::{ApiServer, Carrier, Holder};
+use capo_gate::floating_ip::{ApiServer, ControlPlaneMachine, Holder};
 
 /// What to do about the floating IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,28 +29,28 @@ pub(crate) enum MovePlan {
 
 /// Decides what to do about the floating IP. It is moved from a machine that is being deleted only to one whose API
 /// server serves, and from a machine whose server is down also to one whose API server may serve.
-pub(crate) fn plan(holder: &Holder, carriers: &[Carrier]) -> MovePlan {
-    let put = |carrier: &Carrier| {
+pub(crate) fn plan(holder: &Holder, machines: &[ControlPlaneMachine]) -> MovePlan {
+    let put = |machine: &ControlPlaneMachine| {
         Some(MovePlan::Put {
-            on: carrier.machine.clone(),
-            server: carrier.server.clone()?,
+            on: machine.name.clone(),
+            server: machine.server.clone()?,
         })
     };
     match holder {
         Holder::Other => MovePlan::LeaveAlone,
-        Holder::Free => receiver(carriers, ApiServer::Down)
+        Holder::Free => receiver(machines, ApiServer::Down)
             .and_then(put)
             .unwrap_or(MovePlan::Await),
         Holder::Machine(on) => {
-            let present = carriers.iter().find(|carrier| carrier.machine == *on);
+            let present = machines.iter().find(|machine| machine.name == *on);
             let least = match present {
                 Some(present) if present.is_down => ApiServer::Unknown,
                 Some(present) if present.is_leaving() => ApiServer::Serving,
                 _ => return MovePlan::Stay,
             };
-            let others: Vec<Carrier> = carriers
+            let others: Vec<ControlPlaneMachine> = machines
                 .iter()
-                .filter(|carrier| carrier.machine != *on)
+                .filter(|machine| machine.name != *on)
                 .cloned()
                 .collect();
             receiver(&others, least)
@@ -62,16 +62,16 @@ pub(crate) fn plan(holder: &Holder, carriers: &[Carrier]) -> MovePlan {
 
 /// The machine that gets the floating IP. Only machines that are not being deleted and whose server is ACTIVE are
 /// considered. The one whose API server is in the best state is chosen, and the oldest of several.
-fn receiver(carriers: &[Carrier], least: ApiServer) -> Option<&Carrier> {
-    carriers
+fn receiver(machines: &[ControlPlaneMachine], least: ApiServer) -> Option<&ControlPlaneMachine> {
+    machines
         .iter()
-        .filter(|carrier| carrier.is_active && !carrier.is_leaving() && carrier.server.is_some())
-        .filter(|carrier| carrier.api_server >= least)
+        .filter(|machine| machine.is_active && !machine.is_leaving() && machine.server.is_some())
+        .filter(|machine| machine.api_server >= least)
         .min_by(|a, b| {
             b.api_server
                 .cmp(&a.api_server)
                 .then(a.created.cmp(&b.created))
-                .then(a.machine.cmp(&b.machine))
+                .then(a.name.cmp(&b.name))
         })
 }
 
@@ -79,16 +79,16 @@ fn receiver(carriers: &[Carrier], least: ApiServer) -> Option<&Carrier> {
 mod tests {
     use super::*;
     use capo_core::GateOverride;
-    use capo_gate::floating_ip::CarrierDeletion;
+    use capo_gate::floating_ip::MachineDeletion;
     use jiff::Timestamp;
 
-    fn carrier(name: &str, api_server: ApiServer) -> Carrier {
-        Carrier {
-            machine: ObjectName::new("ns", name),
+    fn machine(name: &str, api_server: ApiServer) -> ControlPlaneMachine {
+        ControlPlaneMachine {
+            name: ObjectName::new("ns", name),
             server: Some(format!("server-of-{name}").into()),
             addresses: Vec::new(),
             created: None,
-            deletion: CarrierDeletion::No,
+            deletion: MachineDeletion::No,
             is_active: true,
             is_down: false,
             api_server,
@@ -96,10 +96,10 @@ mod tests {
         }
     }
 
-    fn leaving(name: &str, api_server: ApiServer) -> Carrier {
-        Carrier {
-            deletion: CarrierDeletion::Since(Timestamp::UNIX_EPOCH),
-            ..carrier(name, api_server)
+    fn leaving(name: &str, api_server: ApiServer) -> ControlPlaneMachine {
+        ControlPlaneMachine {
+            deletion: MachineDeletion::Since(Timestamp::UNIX_EPOCH),
+            ..machine(name, api_server)
         }
     }
 
@@ -120,45 +120,45 @@ mod tests {
         let stuck = |name: &str| MovePlan::NoReceiver {
             on: ObjectName::new("ns", name),
         };
-        let inactive = |carrier: Carrier| Carrier {
+        let inactive = |machine: ControlPlaneMachine| ControlPlaneMachine {
             is_active: false,
-            ..carrier
+            ..machine
         };
-        let down = |carrier: Carrier| Carrier {
+        let down = |machine: ControlPlaneMachine| ControlPlaneMachine {
             is_active: false,
             is_down: true,
-            ..carrier
+            ..machine
         };
         let cases = [
             ("no machine", Holder::Free, vec![], MovePlan::Await),
             (
                 "the first machine, before kubeadm has run",
                 Holder::Free,
-                vec![carrier("a", Unknown)],
+                vec![machine("a", Unknown)],
                 put("a"),
             ),
             (
                 "not ACTIVE yet",
                 Holder::Free,
-                vec![inactive(carrier("a", Unknown))],
+                vec![inactive(machine("a", Unknown))],
                 MovePlan::Await,
             ),
             (
                 "one that serves before an older one that does not",
                 Holder::Free,
-                vec![carrier("a", Unknown), carrier("b", Serving)],
+                vec![machine("a", Unknown), machine("b", Serving)],
                 put("b"),
             ),
             (
                 "not one that leaves",
                 Holder::Free,
-                vec![leaving("a", Serving), carrier("b", Down)],
+                vec![leaving("a", Serving), machine("b", Down)],
                 put("b"),
             ),
             (
                 "a machine that stays keeps it",
                 on("a"),
-                vec![carrier("a", Down), carrier("b", Serving)],
+                vec![machine("a", Down), machine("b", Serving)],
                 MovePlan::Stay,
             ),
             (
@@ -166,15 +166,15 @@ mod tests {
                 on("a"),
                 vec![
                     leaving("a", Serving),
-                    carrier("b", Unknown),
-                    carrier("c", Serving),
+                    machine("b", Unknown),
+                    machine("c", Serving),
                 ],
                 put("c"),
             ),
             (
                 "a newcomer is not good enough",
                 on("a"),
-                vec![leaving("a", Serving), carrier("b", Unknown)],
+                vec![leaving("a", Serving), machine("b", Unknown)],
                 stuck("a"),
             ),
             (
@@ -192,34 +192,34 @@ mod tests {
             (
                 "a server that is gone",
                 on("a"),
-                vec![down(carrier("a", Serving)), carrier("b", Unknown)],
+                vec![down(machine("a", Serving)), machine("b", Unknown)],
                 put("b"),
             ),
             (
                 "an object that is not in the cache",
                 on("z"),
-                vec![carrier("a", Serving)],
+                vec![machine("a", Serving)],
                 MovePlan::Stay,
             ),
             (
                 "a port that is not of this cluster",
                 Holder::Other,
-                vec![carrier("a", Serving)],
+                vec![machine("a", Serving)],
                 MovePlan::LeaveAlone,
             ),
         ];
-        for (what, holder, carriers, expected) in cases {
-            assert_eq!(plan(&holder, &carriers), expected, "{what}");
+        for (what, holder, machines, expected) in cases {
+            assert_eq!(plan(&holder, &machines), expected, "{what}");
         }
     }
 
     #[test]
     fn of_several_that_serve_the_oldest_gets_it() {
-        let at = |name: &str, second: i64| Carrier {
+        let at = |name: &str, second: i64| ControlPlaneMachine {
             created: Timestamp::from_second(second).ok(),
-            ..carrier(name, ApiServer::Serving)
+            ..machine(name, ApiServer::Serving)
         };
-        let carriers = [at("a", 30), at("b", 10), at("c", 20)];
-        assert_eq!(plan(&Holder::Free, &carriers), put("b"));
+        let machines = [at("a", 30), at("b", 10), at("c", 20)];
+        assert_eq!(plan(&Holder::Free, &machines), put("b"));
     }
 }

@@ -13,7 +13,7 @@ use crate::{reconcile::ReadAt, tracker::prober::Prober, work_queue::WorkQueue};
 use capo_core::{Endpoint, EndpointFailure, Lookup, ObjectName};
 use capo_gate::{
     EndpointReply, Settings,
-    floating_ip::{CarrierProof, ProofOutcome},
+    floating_ip::{MoveProof, ProofOutcome},
 };
 
 /// The time until a failed proof is tried again.
@@ -56,9 +56,9 @@ pub(crate) struct ProofRequest {
 
 impl Proof {
     /// Returns the present state of the proof.
-    pub(crate) fn seen(&self) -> CarrierProof {
+    pub(crate) fn seen(&self) -> MoveProof {
         let outcome = self.outcome.lock();
-        CarrierProof {
+        MoveProof {
             leaving: self.leaving.clone(),
             holder: self.holder.clone(),
             since: self.since,
@@ -132,7 +132,7 @@ impl ProofRequest {
             Lookup::Absent => return without_answer(&EndpointFailure::NoCaSecret),
             Lookup::Unknown => return without_answer(&EndpointFailure::UnreadableCa),
         };
-        let mut requests = CarrierProof::begin(
+        let mut requests = MoveProof::begin(
             self.settings.clone(),
             &request,
             self.leaving.clone(),

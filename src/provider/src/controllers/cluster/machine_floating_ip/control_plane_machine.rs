@@ -15,14 +15,14 @@ use crate::{
 use capo_core::{ConditionStatus, ObjectName, gate_override};
 use capo_gate::{
     desired::{Deletion, ObservedServer, ServerState},
-    floating_ip::{ApiServer, Carrier, CarrierDeletion},
+    floating_ip::{ApiServer, ControlPlaneMachine, MachineDeletion},
 };
 
 /// The control-plane machines.
 #[derive(Debug, Default)]
-pub(crate) struct Carriers {
+pub(crate) struct ControlPlaneMachines {
     /// All control-plane machines.
-    pub all: Vec<Carrier>,
+    pub all: Vec<ControlPlaneMachine>,
     /// The machines whose deletion waits for their release, with their servers as last read.
     pub awaiting_release: BTreeMap<ObjectName, Option<ObservedServer>>,
 }
@@ -41,7 +41,7 @@ pub(crate) fn carriers(pass: &Pass<'_>, machines: &[ObjectName]) -> Carriers {
         }
         carriers.all.push(observed.carrier);
     }
-    carriers
+    machines
 }
 
 /// A control-plane machine with what is known besides of its release.
@@ -70,8 +70,8 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
     let annotation = object.annotations().get(gate_override::KEY);
     let deletion =
         deletion_hooks::deletion(object.meta(), server.as_deref().map(Resource::meta), owner);
-    let carrier = Carrier {
-        machine: name.clone(),
+    let machine = ControlPlaneMachine {
+        name: name.clone(),
         server: status.and_then(|status| Some(status.instance_id.clone()?.into())),
         addresses: observation
             .iter()
@@ -101,13 +101,13 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
     })
 }
 
-fn of_carrier(deletion: Deletion) -> CarrierDeletion {
+fn machine_deletion(deletion: Deletion) -> MachineDeletion {
     match deletion {
-        Deletion::No => CarrierDeletion::No,
+        Deletion::No => MachineDeletion::No,
         Deletion::BeforeHook { since }
         | Deletion::AtHook { since }
-        | Deletion::OutOfBand { since } => CarrierDeletion::Since(since),
-        Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => CarrierDeletion::WithoutHook,
+        | Deletion::OutOfBand { since } => MachineDeletion::Since(since),
+        Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => MachineDeletion::WithoutHook,
     }
 }
 
@@ -165,24 +165,24 @@ mod tests {
     #[test]
     fn a_release_is_asked_for_at_the_hook_and_not_during_the_drain() {
         let since = Timestamp::UNIX_EPOCH;
-        let leaving = CarrierDeletion::Since(since);
+        let leaving = MachineDeletion::Since(since);
         for (deletion, expected, asked) in [
-            (Deletion::No, CarrierDeletion::No, false),
+            (Deletion::No, MachineDeletion::No, false),
             (Deletion::BeforeHook { since }, leaving, false),
             (Deletion::AtHook { since }, leaving, true),
             (Deletion::OutOfBand { since }, leaving, true),
             (
                 Deletion::AfterHook { since },
-                CarrierDeletion::WithoutHook,
+                MachineDeletion::WithoutHook,
                 false,
             ),
             (
                 Deletion::Unhooked { since },
-                CarrierDeletion::WithoutHook,
+                MachineDeletion::WithoutHook,
                 false,
             ),
         ] {
-            assert_eq!(of_carrier(deletion), expected, "{deletion:?}");
+            assert_eq!(machine_deletion(deletion), expected, "{deletion:?}");
             assert_eq!(awaits_release(deletion), asked, "{deletion:?}");
         }
     }
