@@ -29,7 +29,7 @@ use capo_gate::{
     desired::{DesiredMachine, ObservedCondition, ObservedServer, ServerState},
     effect::Effect,
     event::{Answered, Event},
-    octavia::Structure,
+    octavia::ListenersAndPools,
     state::State,
     step,
 };
@@ -121,7 +121,7 @@ struct Bench {
     machines: Vec<(ObjectName, DesiredMachine)>,
     /// Copies of the events, which `step` consumes.
     trees: Vec<StatusTree>,
-    structures: Vec<Structure>,
+    listeners_and_pools: Vec<ListenersAndPools>,
     details: Vec<Vec<Member>>,
     handed: Vec<(ObjectName, Box<DesiredMachine>)>,
     steps: u32,
@@ -143,7 +143,7 @@ impl Bench {
                 .map(|index| machine(index, Instant::now()))
                 .collect(),
             trees: Vec::new(),
-            structures: Vec::new(),
+            listeners_and_pools: Vec::new(),
             details: Vec::new(),
             handed: Vec::new(),
             steps: 0,
@@ -182,7 +182,8 @@ impl Bench {
     fn stock_up(&mut self) {
         let batch = usize::try_from(BATCH).unwrap_or_default();
         self.trees.resize(batch, self.tree.clone());
-        self.structures.resize_with(batch, structure);
+        self.listeners_and_pools
+            .resize_with(batch, listeners_and_pools);
         self.details.resize_with(batch, details);
         let machines = self.machines.iter().cycle().take(batch);
         self.handed = machines
@@ -214,10 +215,11 @@ impl Bench {
             let Some((id, call)) = call else { break };
             let answer = match call {
                 Call::Tree => self.trees.pop().map(|tree| Answered::Tree(Ok(tree))),
-                Call::Structure => self
-                    .structures
-                    .pop()
-                    .map(|structure| Answered::Structure(Ok(structure))),
+                Call::ListenersAndPools => {
+                    self.listeners_and_pools.pop().map(|listeners_and_pools| {
+                        Answered::ListenersAndPools(Ok(listeners_and_pools))
+                    })
+                }
                 Call::Members { .. } => self
                     .details
                     .pop()
@@ -294,9 +296,9 @@ fn tree() -> StatusTree {
     }
 }
 
-fn structure() -> Structure {
+fn listeners_and_pools() -> ListenersAndPools {
     let name = format!("{BALANCER}-{PORT}");
-    Structure {
+    ListenersAndPools {
         listeners: vec![Listener {
             id: "listener".into(),
             name: name.clone(),

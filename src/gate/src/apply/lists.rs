@@ -1,11 +1,11 @@
 //! Applies lists to the state: listeners and pools, including pools that no listener refers to, and the members of a
 //! pool.
 
-use crate::model::{clock::Stamp, octavia::Structure, part::PartKind, state::State};
+use crate::model::{clock::Stamp, octavia::ListenersAndPools, part::PartKind, state::State};
 use capo_core::octavia::Member;
 
 /// Applies the list of all listeners and pools of the load balancer.
-pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
+pub(crate) fn listeners_and_pools(state: &mut State, began: Stamp, read: &ListenersAndPools) {
     for port in &mut state.ports {
         let mut ambiguous = None;
         let mut listeners = read
@@ -62,9 +62,9 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
             port.cidrs = Some(cidrs);
         }
     }
-    state.reads.structure = Some(began.instant);
-    state.reads.structure_due = false;
-    state.reads.structure_trouble = None;
+    state.reads.listeners_and_pools = Some(began.instant);
+    state.reads.listeners_and_pools_due = false;
+    state.reads.listeners_and_pools_trouble = None;
 }
 
 /// Applies the list of one pool's members, with the weight, admin state and tags that the tree does not show.

@@ -95,7 +95,7 @@ fn load_balancer(state: &mut State, credentials: bool, mut desired: LoadBalancer
         };
         state.reads = Reads {
             jitter_factor: state.reads.jitter_factor,
-            structure_due: true,
+            listeners_and_pools_due: true,
             ..Reads::default()
         };
         state.ports = desired
@@ -120,8 +120,8 @@ fn load_balancer(state: &mut State, credentials: bool, mut desired: LoadBalancer
     if desired.id.is_absent() {
         state.watched_since.get_or_insert(now.instant);
     }
-    // A listener that was created without allowed CIDRs never had them read, so the structure is read again.
-    state.reads.structure_due |= state
+    // A listener that was created without allowed CIDRs never had them read, so the listeners are read again.
+    state.reads.listeners_and_pools_due |= state
         .desired
         .as_ref()
         .is_some_and(|old| old.allowed_cidrs != desired.allowed_cidrs);
@@ -231,7 +231,7 @@ fn answered(
             && written.as_ref().err().is_none_or(is_unsettling)
         {
             state.last_write = Some(now.instant);
-            state.reads.structure_due = true;
+            state.reads.listeners_and_pools_due = true;
         }
         return;
     }
@@ -250,11 +250,18 @@ fn answered(
                 }
             }
         }
-        (Purpose::Structure, Answered::Structure(answer)) => match answer {
-            Ok(structure) => lists::structure(state, began, &structure),
+        (Purpose::ListenersAndPools, Answered::ListenersAndPools(answer)) => match answer {
+            Ok(listeners_and_pools) => {
+                lists::listeners_and_pools(state, began, &listeners_and_pools);
+            }
             Err(failure) => {
                 let factor = state.reads.jitter_factor;
-                worsen(&mut state.reads.structure_trouble, failure, factor, now);
+                worsen(
+                    &mut state.reads.listeners_and_pools_trouble,
+                    failure,
+                    factor,
+                    now,
+                );
             }
         },
         (Purpose::Members(port), Answered::Members(answer)) => match answer {
@@ -363,7 +370,7 @@ fn count_read(state: &mut State, now: &Now) {
             let is_old = |listed| now.since(listed) >= list_again;
             port.members_due |= is_long && port.listed.is_some_and(is_old);
             // Only a list of listeners and pools shows that a duplicate name is gone.
-            state.reads.structure_due |= is_sixth && port.ambiguous.is_some();
+            state.reads.listeners_and_pools_due |= is_sixth && port.ambiguous.is_some();
         }
         return;
     }
@@ -379,7 +386,7 @@ fn count_read(state: &mut State, now: &Now) {
     state.reads.steady = state.reads.steady.saturating_add(1);
     if state.reads.steady >= 6 {
         state.reads.steady = 0;
-        state.reads.structure_due = true;
+        state.reads.listeners_and_pools_due = true;
         for port in &mut state.ports {
             port.numbers_due = true;
             port.members_due = true;

@@ -44,7 +44,7 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
         vanished |= port.parts().count() < before;
     }
     if vanished {
-        state.reads.structure_due = true;
+        state.reads.listeners_and_pools_due = true;
     }
     let all_vanished = relink && relink_finds_none(state);
     state.reads.suspect = all_vanished && !state.reads.suspect;
@@ -368,7 +368,7 @@ pub(crate) fn not_found(state: &mut State, began: Stamp) {
     if state.balancer.not_found > 2 {
         return;
     }
-    state.reads.structure_due = true;
+    state.reads.listeners_and_pools_due = true;
     state.balancer.provisioning = None;
     state.balancer.operating = None;
     state.balancer.since = Some(began);

@@ -94,7 +94,7 @@ pub(crate) fn accepted(
             }
         }
         Write::ReplacePart { port, .. } => {
-            state.reads.structure_due = true;
+            state.reads.listeners_and_pools_due = true;
             if let Some(port) = port_mut(state, *port) {
                 // The part is created again as soon as the deleted one is gone.
                 port.attempts.allow_at_once(now.instant);
@@ -104,7 +104,7 @@ pub(crate) fn accepted(
             }
         }
         Write::Retype { port } => {
-            state.reads.structure_due = true;
+            state.reads.listeners_and_pools_due = true;
             if let Some(port) = port_mut(state, *port) {
                 port.retypes.record(now.instant);
                 port.refusal = None;
@@ -243,7 +243,7 @@ pub(crate) fn refused(
                 slot.attempts.record(now.instant);
                 return;
             }
-            state.reads.structure_due = true;
+            state.reads.listeners_and_pools_due = true;
         }
         FailureClass::Transient
         | FailureClass::Throttled
@@ -258,7 +258,7 @@ pub(crate) fn refused(
                 | Write::Cidrs { .. }
                 | Write::ReplacePart { .. }
                 | Write::Retype { .. } => {
-                    state.reads.structure_due = true;
+                    state.reads.listeners_and_pools_due = true;
                 }
                 Write::Numbers { port } => {
                     if let Some(port) = port_mut(state, *port) {
@@ -275,7 +275,7 @@ pub(crate) fn refused(
             return;
         }
         FailureClass::Duplicate => {
-            state.reads.structure_due |= !matches!(write, Write::Member { .. });
+            state.reads.listeners_and_pools_due |= !matches!(write, Write::Member { .. });
         }
         FailureClass::NotImplemented => {
             if let Write::CreatePart {

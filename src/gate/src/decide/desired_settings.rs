@@ -6,13 +6,13 @@ use capo_core::MonitorType;
 /// Whether every listener, pool and monitor is known to be as desired, in everything that Octavia shows.
 pub(crate) fn is_as_desired(state: &State) -> bool {
     state.desired.as_ref().is_some_and(|desired| {
-        state.reads.structure.is_some()
+        state.reads.listeners_and_pools.is_some()
             && state.ports.iter().all(|port| {
                 let numbers_unread =
                     port.monitor.is_some() && port.numbers.is_none() && port.numbers_due;
                 let ranges_unread = desired.allowed_cidrs.is_some()
                     && port.cidrs.is_none()
-                    && state.reads.structure_due;
+                    && state.reads.listeners_and_pools_due;
                 port.is_ready()
                     && !numbers_unread
                     && !ranges_unread

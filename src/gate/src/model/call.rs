@@ -23,7 +23,7 @@ pub enum Call {
         pools: Vec<(u16, PoolId)>,
     },
     /// List the load balancer's listeners and pools, including pools that no listener refers to.
-    Structure,
+    ListenersAndPools,
     /// List the members of a pool.
     Members {
         /// The pool.
@@ -85,7 +85,7 @@ impl Sets {
 pub(crate) enum Purpose {
     Tree,
     TreeAndMembers,
-    Structure,
+    ListenersAndPools,
     Members(u16),
     Numbers(u16),
     Write(Write),

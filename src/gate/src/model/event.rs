@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::model::{
     desired::{DesiredMachine, LoadBalancerSpec},
-    octavia::{Answer, Structure, Written},
+    octavia::{Answer, ListenersAndPools, Written},
     proof::EndpointResult,
 };
 use capo_core::{
@@ -88,8 +88,8 @@ pub enum Answered {
         /// The members of each pool, by port.
         lists: Vec<(u16, Answer<Vec<Member>>)>,
     },
-    /// To a list of the structure.
-    Structure(Answer<Structure>),
+    /// To a list of listeners and pools.
+    ListenersAndPools(Answer<ListenersAndPools>),
     /// To a list of a pool's members.
     Members(Answer<Vec<Member>>),
     /// To a read of a monitor.

@@ -27,11 +27,11 @@ pub trait Octavia: Send + Sync + 'static {
     ) -> BoxFuture<'static, Answer<StatusTree>>;
     /// Lists what is below a load balancer and the tree does not show: pools that no listener refers to, the ids of
     /// default pools and monitors, ports, allowed CIDRs.
-    fn structure(
+    fn listeners_and_pools(
         &self,
         load_balancer: &LoadBalancerId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<Structure>>;
+    ) -> BoxFuture<'static, Answer<ListenersAndPools>>;
     /// Lists the members of a pool, with the weight, admin state and tags that the tree does not show.
     fn members(&self, pool: &PoolId, priority: Priority)
     -> BoxFuture<'static, Answer<Vec<Member>>>;
@@ -61,7 +61,7 @@ pub struct Failure {
 
 /// The listeners and pools of a load balancer, including pools that no listener refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Structure {
+pub struct ListenersAndPools {
     /// Every listener.
     pub listeners: Vec<Listener>,
     /// Every pool.

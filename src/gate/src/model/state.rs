@@ -123,12 +123,12 @@ pub(crate) struct Reads {
     pub(crate) round_trip: Duration,
     /// The time from the start of the wait for the request budget to the answer of that read.
     pub(crate) waited: Duration,
-    /// When the last list of the structure began.
-    pub(crate) structure: Option<Instant>,
+    /// When the last list of listeners and pools began.
+    pub(crate) listeners_and_pools: Option<Instant>,
     /// The last lists of listeners and pools are no longer reliable, because a reply was lost or something vanished.
-    pub(crate) structure_due: bool,
+    pub(crate) listeners_and_pools_due: bool,
     /// The last lists of listeners and pools failed although the tree was answered.
-    pub(crate) structure_trouble: Option<Trouble>,
+    pub(crate) listeners_and_pools_trouble: Option<Trouble>,
     /// Since when something has been settling, and how many reads were made since.
     pub(crate) settling: Option<SettlingReads>,
     /// The number of reads since a gate began to wait for the health of members.
@@ -210,7 +210,7 @@ impl State {
             last_write: None,
             reads: Reads {
                 jitter_factor: 1.0,
-                structure_due: true,
+                listeners_and_pools_due: true,
                 ..Reads::default()
             },
             trouble: None,

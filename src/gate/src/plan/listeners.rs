@@ -54,20 +54,20 @@ fn create(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> 
         return None;
     }
     // Members are written during this pause.
-    if Trouble::is_pausing(state.reads.structure_trouble.as_ref(), now) {
+    if Trouble::is_pausing(state.reads.listeners_and_pools_trouble.as_ref(), now) {
         return None;
     }
-    if state.reads.structure_due {
-        return Some(Todo::Structure);
+    if state.reads.listeners_and_pools_due {
+        return Some(Todo::ListenersAndPools);
     }
     if port.unseen.is_some() {
         // The list has shown the part. If a newer tree still does not show it, the list is read again.
         let newer = state
             .reads
             .tree
-            .zip(state.reads.structure)
+            .zip(state.reads.listeners_and_pools)
             .is_some_and(|(tree, list)| tree.instant > list);
-        return newer.then_some(Todo::Structure);
+        return newer.then_some(Todo::ListenersAndPools);
     }
     let create = |part, change| {
         let port = port.number;

@@ -82,7 +82,7 @@ pub(crate) fn priority_of(state: &State, purpose: &Purpose) -> Priority {
                 || state.reads.lists_wanted
                 || state.machines.values().any(is_short_of_a_read)
         }
-        Purpose::Structure | Purpose::Numbers(_) => false,
+        Purpose::ListenersAndPools | Purpose::Numbers(_) => false,
     };
     if gate {
         Priority::Gate
@@ -160,9 +160,9 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
             return Some(call);
         }
     }
-    let structure = || {
-        let is_pausing = Trouble::is_pausing(state.reads.structure_trouble.as_ref(), now);
-        (!is_pausing).then_some((Purpose::Structure, Call::Structure))
+    let listeners_and_pools = || {
+        let is_pausing = Trouble::is_pausing(state.reads.listeners_and_pools_trouble.as_ref(), now);
+        (!is_pausing).then_some((Purpose::ListenersAndPools, Call::ListenersAndPools))
     };
     if !state.balancer.is_active() {
         return None;
@@ -173,8 +173,8 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
             Some(Todo::Write(write, change)) => {
                 return Some((Purpose::Write(write), Call::Write(Box::new(change))));
             }
-            Some(Todo::Structure) => {
-                if let Some(call) = structure() {
+            Some(Todo::ListenersAndPools) => {
+                if let Some(call) = listeners_and_pools() {
                     return Some(call);
                 }
             }
@@ -192,8 +192,8 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
         return None;
     }
     // Reads of what the tree does not show.
-    if state.reads.structure_due
-        && let Some(call) = structure()
+    if state.reads.listeners_and_pools_due
+        && let Some(call) = listeners_and_pools()
     {
         return Some(call);
     }

@@ -237,7 +237,10 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
                 .and_then(|next| next.checked_sub(EVIDENCE_BEFORE_REPAIR)));
         }
         let lists = state.ports.iter().map(|port| &port.list_trouble);
-        for trouble in lists.chain([&state.reads.structure_trouble]).flatten() {
+        for trouble in lists
+            .chain([&state.reads.listeners_and_pools_trouble])
+            .flatten()
+        {
             at(Some(trouble.until));
         }
         for lookup in state.lookups.values() {

@@ -17,7 +17,7 @@ pub(crate) enum Todo {
     /// Make this write.
     Write(Write, Change),
     /// List listeners and pools, before one of them is created.
-    Structure,
+    ListenersAndPools,
     /// Read the tree again, before something is removed or repaired.
     Tree,
 }

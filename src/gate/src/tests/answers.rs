@@ -9,7 +9,7 @@ use crate::{
         effect::Effect,
         event::{Answered, Event},
         metric_event::MetricEvent,
-        octavia::{Answer, Failure, Structure, Written},
+        octavia::{Answer, Failure, ListenersAndPools, Written},
         state::{SettlingReads, State},
         trouble::Trouble,
     },
@@ -48,12 +48,12 @@ fn answered(
 fn the_jitter_is_within_the_share_that_is_set() {
     for (random, factor) in [(0.0, 0.8), (0.25, 0.9), (0.5, 1.0), (1.0, 1.2), (7.0, 1.2)] {
         let (state, _) = answered(
-            Purpose::Structure,
+            Purpose::ListenersAndPools,
             |state, now| {
                 state.settings.schedule.jitter = 0.2;
                 now.random = random;
             },
-            Answered::Structure(Err(failure(FailureClass::Transient))),
+            Answered::ListenersAndPools(Err(failure(FailureClass::Transient))),
         );
         let found = state.reads.jitter_factor;
         assert!((found - factor).abs() < 1e-9, "{random}: {found}");
@@ -61,14 +61,14 @@ fn the_jitter_is_within_the_share_that_is_set() {
 }
 
 /// How many failures in a row the state counts after this answer: of the tree, of the list of a port's members, of the
-/// structure. Before the answer each had failed three times.
+/// listeners and pools. Before the answer each had failed three times.
 fn failures(purpose: Purpose, answer: Answered) -> [u32; 3] {
     let (state, _) = answered(
         purpose,
         |state, now| {
             state.trouble = Some(trouble(now));
             state.ports[0].list_trouble = Some(trouble(now));
-            state.reads.structure_trouble = Some(trouble(now));
+            state.reads.listeners_and_pools_trouble = Some(trouble(now));
         },
         answer,
     );
@@ -76,7 +76,7 @@ fn failures(purpose: Purpose, answer: Answered) -> [u32; 3] {
     [
         &state.trouble,
         &state.ports[0].list_trouble,
-        &state.reads.structure_trouble,
+        &state.reads.listeners_and_pools_trouble,
     ]
     .map(|trouble| trouble.as_ref().map_or(0, |trouble| trouble.failures))
 }
@@ -93,15 +93,23 @@ fn each_kind_of_read_has_trouble_of_its_own_which_its_answer_ends() {
     let down = || failure(FailureClass::Transient);
     let absent = || -> Answer<StatusTree> { Err(failure(FailureClass::NotFound)) };
     let members = |answer| failures(Purpose::Members(6443), Answered::Members(answer));
-    let structure = |answer| failures(Purpose::Structure, Answered::Structure(answer));
+    let listeners_and_pools = |answer| {
+        failures(
+            Purpose::ListenersAndPools,
+            Answered::ListenersAndPools(answer),
+        )
+    };
     let numbers = |answer| failures(Purpose::Numbers(6443), Answered::Monitor(answer));
     let tree = |answer| failures(Purpose::Tree, Answered::Tree(answer));
     assert_eq!(tree(absent()), [0, 3, 3]);
     assert_eq!(tree(Err(down())), [4, 3, 3]);
     assert_eq!(members(Ok(Vec::new())), [3, 0, 3]);
     assert_eq!(members(Err(down())), [3, 4, 3]);
-    assert_eq!(structure(Ok(Structure::default())), [3, 3, 0]);
-    assert_eq!(structure(Err(down())), [3, 3, 4]);
+    assert_eq!(
+        listeners_and_pools(Ok(ListenersAndPools::default())),
+        [3, 3, 0]
+    );
+    assert_eq!(listeners_and_pools(Err(down())), [3, 3, 4]);
     assert_eq!(numbers(Ok(NUMBERS)), [3, 3, 3]);
     assert_eq!(numbers(Err(down())), [4, 3, 3]);
 }
@@ -155,7 +163,7 @@ fn a_call_is_answered_once_and_by_its_own_number() {
     before.call = Some(InFlight {
         id: 7,
         began: now.stamp(),
-        purpose: Purpose::Structure,
+        purpose: Purpose::ListenersAndPools,
         outdated: false,
         sets: None,
     });
@@ -165,10 +173,14 @@ fn a_call_is_answered_once_and_by_its_own_number() {
         assert_eq!(sent.call.unwrap().began.instant, began, "{id}");
     }
     for (id, is_over) in [(7, true), (8, false)] {
-        let answer = Answered::Structure(Err(failure(FailureClass::Transient)));
+        let answer = Answered::ListenersAndPools(Err(failure(FailureClass::Transient)));
         let (state, _) = after((before.clone(), now), Event::Answered { id, answer });
         assert_eq!(state.call.is_none(), is_over, "{id}");
-        assert_eq!(state.reads.structure_trouble.is_some(), is_over, "{id}");
+        assert_eq!(
+            state.reads.listeners_and_pools_trouble.is_some(),
+            is_over,
+            "{id}"
+        );
     }
 }
 
@@ -215,14 +227,14 @@ fn an_unanswered_write_of_the_load_balancer_before_counts_as_a_write() {
                 write(),
                 |state, _| {
                     state.last_write = None;
-                    state.reads.structure_due = false;
+                    state.reads.listeners_and_pools_due = false;
                     state.call.as_mut().unwrap().outdated = outdated;
                 },
                 Answered::Written(answer.clone()),
             );
             assert_eq!(state.last_write.is_some(), is_unsettling, "{class:?}");
             assert_eq!(
-                state.reads.structure_due,
+                state.reads.listeners_and_pools_due,
                 is_unsettling && outdated,
                 "{class:?}"
             );
@@ -297,7 +309,7 @@ fn the_lists_are_read_again_while_two_of_one_name_are_ambiguous() {
             },
             Answered::Tree(Ok(tree_of(&known))),
         );
-        state.reads.structure_due
+        state.reads.listeners_and_pools_due
     };
     assert!(is_due(5, Some("two")) && is_due(11, Some("two")));
     assert!(!is_due(4, Some("two")) && !is_due(5, None));

@@ -189,7 +189,7 @@ impl World {
                     tree: Err(failure(class)),
                     lists: Vec::new(),
                 },
-                Call::Structure => Answered::Structure(Err(failure(class))),
+                Call::ListenersAndPools => Answered::ListenersAndPools(Err(failure(class))),
                 Call::Members { .. } => Answered::Members(Err(failure(class))),
                 Call::Monitor { .. } => Answered::Monitor(Err(failure(class))),
                 Call::Write(_) => Answered::Written(Err(failure(class))),
@@ -218,7 +218,9 @@ impl World {
                     .collect();
                 Answered::TreeAndMembers { tree, lists }
             }
-            (Call::Structure, _) => Answered::Structure(self.model.structure(now)),
+            (Call::ListenersAndPools, _) => {
+                Answered::ListenersAndPools(self.model.listeners_and_pools(now))
+            }
             (Call::Members { pool }, _) => Answered::Members(self.model.list(pool.as_str(), now)),
             (Call::Monitor { monitor }, _) => {
                 Answered::Monitor(self.model.numbers(monitor.as_str(), now))

@@ -77,7 +77,7 @@ fn another_load_balancer_begins_with_nothing_that_was_read_of_the_last_one() {
             change,
         );
         assert!(another.reads.tree.is_none(), "case {case}");
-        assert!(another.reads.structure_due, "case {case}");
+        assert!(another.reads.listeners_and_pools_due, "case {case}");
         assert!(another.balancer.provisioning.is_none(), "case {case}");
         assert!(another.ports.iter().all(|port| port.members.is_empty()));
         assert!(another.releasing.is_none() && another.trouble.is_none());
@@ -125,13 +125,13 @@ fn credentials_that_are_accepted_again_end_the_pause_of_the_refused_ones() {
 
 #[test]
 fn the_structure_is_read_again_where_other_ranges_are_wanted() {
-    let settle = |state: &mut State, _: &Now| state.reads.structure_due = false;
+    let settle = |state: &mut State, _: &Now| state.reads.listeners_and_pools_due = false;
     let other = handed_over(true, settle, |desired| {
         desired.allowed_cidrs = Some(Vec::new());
     });
-    assert!(other.reads.structure_due);
+    assert!(other.reads.listeners_and_pools_due);
     let same = handed_over(true, settle, |desired| desired.generation += 1);
-    assert!(!same.reads.structure_due);
+    assert!(!same.reads.listeners_and_pools_due);
 }
 
 fn connection(is_reached: bool, since: std::time::Instant) -> ObservedCondition {

@@ -204,7 +204,7 @@ fn lose(answer: &mut Answered) {
             tree: Err(lost),
             lists: Vec::new(),
         },
-        Answered::Structure(_) => Answered::Structure(Err(lost)),
+        Answered::ListenersAndPools(_) => Answered::ListenersAndPools(Err(lost)),
         Answered::Members(_) => Answered::Members(Err(lost)),
         Answered::Monitor(_) => Answered::Monitor(Err(lost)),
         Answered::Written(_) => Answered::Written(Err(lost)),

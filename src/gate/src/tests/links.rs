@@ -11,7 +11,7 @@ use crate::{
         effect::Effect,
         member::Owner,
         metric_event::MetricEvent,
-        octavia::Structure,
+        octavia::ListenersAndPools,
         part::PartKind,
         state::State,
     },
@@ -192,7 +192,7 @@ fn a_member_that_became_active_ends_the_repairs_once_it_has_stayed_so() {
 }
 
 /// The lists of listeners and pools of a state.
-fn structure_of(state: &State) -> Structure {
+fn listeners_and_pools_of(state: &State) -> ListenersAndPools {
     let pool = |port: &crate::model::port::Port| port.pool.as_ref().unwrap().id.clone();
     let listeners = state.ports.iter().map(|port| Listener {
         id: port.listener.as_ref().unwrap().id.clone(),
@@ -207,22 +207,22 @@ fn structure_of(state: &State) -> Structure {
         healthmonitor_id: port.monitor.as_ref().map(|monitor| monitor.id.clone()),
         ..Pool::default()
     });
-    Structure {
+    ListenersAndPools {
         listeners: listeners.collect(),
         pools: pools.collect(),
     }
 }
 
 /// The state after the lists were read, while the tree shows less than the lists.
-fn listed(unread: fn(&mut State), change: fn(&mut Structure)) -> State {
+fn listed(unread: fn(&mut State), change: fn(&mut ListenersAndPools)) -> State {
     let (mut state, now) = state();
-    let mut structure = structure_of(&state);
+    let mut lists = listeners_and_pools_of(&state);
     unread(&mut state);
-    change(&mut structure);
-    state.reads.structure_due = true;
-    lists::structure(&mut state, now.stamp(), &structure);
-    assert_eq!(state.reads.structure, Some(now.instant));
-    assert!(!state.reads.structure_due);
+    change(&mut lists);
+    state.reads.listeners_and_pools_due = true;
+    lists::listeners_and_pools(&mut state, now.stamp(), &lists);
+    assert_eq!(state.reads.listeners_and_pools, Some(now.instant));
+    assert!(!state.reads.listeners_and_pools_due);
     state
 }
 
@@ -256,15 +256,16 @@ fn the_lists_show_what_the_tree_does_not_show_yet() {
     }
     let without = listed(
         |state| state.ports[1].monitor = None,
-        |structure| structure.pools[1].healthmonitor_id = None,
+        |lists| lists.pools[1].healthmonitor_id = None,
     );
     assert_eq!(without.ports[1].unseen, None);
 }
 
 #[test]
 fn the_lists_show_what_is_ambiguous() {
-    let ambiguous = |change: fn(&mut Structure)| listed(|_| (), change).ports[1].ambiguous.clone();
-    let says = |change: fn(&mut Structure), words: &str| {
+    let ambiguous =
+        |change: fn(&mut ListenersAndPools)| listed(|_| (), change).ports[1].ambiguous.clone();
+    let says = |change: fn(&mut ListenersAndPools), words: &str| {
         let found = ambiguous(change);
         assert!(
             found.as_ref().is_some_and(|text| text.contains(words)),
@@ -273,34 +274,37 @@ fn the_lists_show_what_is_ambiguous() {
     };
     assert_eq!(ambiguous(|_| ()), None);
     says(
-        |structure| structure.listeners.push(structure.listeners[1].clone()),
+        |lists| {
+            lists.listeners.push(lists.listeners[1].clone());
+        },
         "more than one listener",
     );
     says(
-        |structure| structure.pools.push(structure.pools[1].clone()),
+        |lists| {
+            lists.pools.push(lists.pools[1].clone());
+        },
         "more than one pool",
     );
     says(
-        |structure| structure.listeners[1].name = "another".to_owned(),
+        |lists| lists.listeners[1].name = "another".to_owned(),
         "which k8s-clusterapi-cluster-n-c-kubeapi-8132 needs",
     );
     says(
-        |structure| structure.listeners[1].default_pool_id = Some("another".into()),
+        |lists| {
+            lists.listeners[1].default_pool_id = Some("another".into());
+        },
         "another default pool",
     );
-    says(
-        |structure| drop(structure.pools.remove(1)),
-        "another default pool",
-    );
+    says(|lists| drop(lists.pools.remove(1)), "another default pool");
     assert_eq!(
-        ambiguous(|structure| structure.listeners[1].default_pool_id = None),
+        ambiguous(|lists| lists.listeners[1].default_pool_id = None),
         None
     );
     // A listener of another port, which capo-rs does not manage, makes nothing ambiguous.
-    let other = |structure: &mut Structure| {
-        let mut other = structure.listeners[1].clone();
+    let other = |lists: &mut ListenersAndPools| {
+        let mut other = lists.listeners[1].clone();
         (other.name, other.protocol_port) = ("another".to_owned(), 1);
-        structure.listeners.push(other);
+        lists.listeners.push(other);
     };
     assert_eq!(ambiguous(other), None);
     let cleared = listed(

@@ -51,7 +51,7 @@ pub(crate) fn done(todo: Option<Todo>) -> Done {
     match todo {
         None => Done::Nothing,
         Some(Todo::Tree) => Done::Read,
-        Some(Todo::Structure) => panic!("no part is missing"),
+        Some(Todo::ListenersAndPools) => panic!("no part is missing"),
         Some(Todo::Write(write, change)) => {
             let Write::Member {
                 machine, operation, ..

@@ -34,7 +34,7 @@ const READS: [Purpose; 3] = [
     Purpose::TreeAndMembers,
     Purpose::Members(6443),
 ];
-const SLOW_READS: [Purpose; 2] = [Purpose::Structure, Purpose::Numbers(6443)];
+const SLOW_READS: [Purpose; 2] = [Purpose::ListenersAndPools, Purpose::Numbers(6443)];
 
 #[test]
 fn a_read_has_the_gates_priority_only_while_a_gate_is_short_of_it() {
@@ -230,11 +230,11 @@ fn nothing_is_called_while_nothing_is_due_wanted_or_known() {
 fn nothing_else_is_read_before_a_tree_that_is_believed() {
     let lists = |change: fn(&mut State)| {
         call(|state, _| {
-            state.reads.structure_due = true;
+            state.reads.listeners_and_pools_due = true;
             change(state);
         })
     };
-    assert_eq!(lists(|_| ()), Some(Purpose::Structure));
+    assert_eq!(lists(|_| ()), Some(Purpose::ListenersAndPools));
     assert_eq!(lists(|state| state.reads.tree = None), None);
     assert_eq!(lists(|state| state.reads.suspect = true), None);
     assert_eq!(lists(|state| state.balancer.not_found = 1), None);
@@ -244,7 +244,7 @@ fn nothing_else_is_read_before_a_tree_that_is_believed() {
 fn a_pause_of_the_calls_ends_at_its_time() {
     let paused = |until: fn(&Now) -> Instant| {
         call(|state, now| {
-            state.reads.structure_due = true;
+            state.reads.listeners_and_pools_due = true;
             state.trouble = Some(Trouble {
                 class: FailureClass::Transient,
                 message: String::new(),
@@ -255,27 +255,30 @@ fn a_pause_of_the_calls_ends_at_its_time() {
         })
     };
     assert_eq!(paused(|now| now.instant + STEP), None);
-    assert_eq!(paused(|now| now.instant), Some(Purpose::Structure));
+    assert_eq!(paused(|now| now.instant), Some(Purpose::ListenersAndPools));
 }
 
 #[test]
 fn what_the_tree_lacks_is_read_in_its_order_unless_the_cluster_is_deleted() {
     let all = |state: &mut State| {
-        state.reads.structure_due = true;
+        state.reads.listeners_and_pools_due = true;
         for port in &mut state.ports {
             port.members_due = true;
             port.numbers_due = true;
         }
     };
-    assert_eq!(call(|state, _| all(state)), Some(Purpose::Structure));
+    assert_eq!(
+        call(|state, _| all(state)),
+        Some(Purpose::ListenersAndPools)
+    );
     let lists = call(|state, _| {
         all(state);
-        state.reads.structure_due = false;
+        state.reads.listeners_and_pools_due = false;
     });
     assert_eq!(lists, Some(Purpose::Members(6443)));
     let second = call(|state, _| {
         all(state);
-        state.reads.structure_due = false;
+        state.reads.listeners_and_pools_due = false;
         state.ports[0].members_due = false;
     });
     assert_eq!(second, Some(Purpose::Members(8132)));

@@ -36,7 +36,7 @@ enum Done {
 fn done(todo: Option<Todo>) -> Done {
     match todo {
         None => Done::Nothing,
-        Some(Todo::Structure) => Done::Lists,
+        Some(Todo::ListenersAndPools) => Done::Lists,
         Some(Todo::Tree) => Done::Read,
         Some(Todo::Write(write, _)) => Done::Write(write),
     }
@@ -44,7 +44,7 @@ fn done(todo: Option<Todo>) -> Done {
 
 fn prepared(change: impl FnOnce(&mut State, &Now)) -> (State, Now) {
     let (mut state, now) = state();
-    state.reads.structure_due = false;
+    state.reads.listeners_and_pools_due = false;
     change(&mut state, &now);
     (state, now)
 }
@@ -75,7 +75,7 @@ fn a_missing_part_is_made_after_a_list() {
         assert_eq!(chosen(|state, _| without(state, kind)), make(kind));
         let listed = chosen(|state, _| {
             without(state, kind);
-            state.reads.structure_due = true;
+            state.reads.listeners_and_pools_due = true;
         });
         assert_eq!(listed, Done::Lists, "{kind:?}");
         let kept: [fn(&mut State, &Now); 2] = [
@@ -121,7 +121,7 @@ fn what_the_list_showed_is_not_made_again_and_listed_once_more_if_a_newer_tree_l
             without(state, PartKind::Listener);
             state.ports[1].unseen = Some(PartKind::Listener);
             let age = if list_is_older { STEP } else { Duration::ZERO };
-            state.reads.structure = Some(ago(now, age));
+            state.reads.listeners_and_pools = Some(ago(now, age));
         });
         assert_eq!(found, expected);
     }
@@ -304,7 +304,7 @@ fn numbers_and_ranges_are_kept_as_desired() {
     let wanted = |listed: Option<Vec<ipnet::IpNet>>, due: bool| {
         kept(move |state, _| {
             state.desired.as_mut().unwrap().allowed_cidrs = Some(vec![one, two]);
-            state.reads.structure_due = due;
+            state.reads.listeners_and_pools_due = due;
             for port in &mut state.ports {
                 port.cidrs = Some(vec![two, one]);
             }
@@ -332,7 +332,7 @@ fn numbers_and_ranges_are_kept_as_desired() {
         });
         assert_eq!(found, (Done::Nothing, false));
     }
-    let unlisted = kept(|state, _| state.reads.structure = None);
+    let unlisted = kept(|state, _| state.reads.listeners_and_pools = None);
     assert_eq!(unlisted, (Done::Nothing, false));
 }
 

@@ -70,10 +70,13 @@ fn a_refused_write_is_repeated_after_a_while_with_its_reason() {
             let is_repair = matches!(write, Write::RepairPart { .. });
             assert_eq!(port.last_put.is_some(), is_repair, "{write:?}");
             assert!(state.trouble.is_none() && state.reads.settling.is_none());
-            assert_eq!(state.reads.structure_due, class == FailureClass::Duplicate);
+            assert_eq!(
+                state.reads.listeners_and_pools_due,
+                class == FailureClass::Duplicate
+            );
         }
         let mut state = failed(&write_of(Operation::Create), class);
-        assert!(!state.reads.structure_due, "{class:?}");
+        assert!(!state.reads.listeners_and_pools_due, "{class:?}");
         let slot = &machine(&mut state, 1).slots[1];
         assert_eq!(
             slot.refusal.as_ref().map(|refusal| refusal.class),
@@ -89,7 +92,7 @@ fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again
         for write in part_writes() {
             let state = failed(&write, class);
             let is_repair = matches!(write, Write::RepairPart { .. });
-            assert_eq!(state.reads.structure_due, !is_repair, "{write:?}");
+            assert_eq!(state.reads.listeners_and_pools_due, !is_repair, "{write:?}");
             assert!(state.trouble.is_some() && state.ports[1].refusal.is_none());
             // Octavia may have carried out a repair, so it counts as an attempt. A write that was not sent does not.
             let repairs = matches!(write, Write::RepairPart { .. } | Write::ReplacePart { .. });
@@ -98,7 +101,7 @@ fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again
         }
         let numbers = failed(&Write::Numbers { port: 8132 }, class);
         assert!(numbers.ports[1].numbers_due && !numbers.ports[0].numbers_due);
-        assert!(!numbers.reads.structure_due);
+        assert!(!numbers.reads.listeners_and_pools_due);
         let mut drained = failed(&write_of(Operation::Drain), class);
         assert_eq!(member(&mut drained, 1, 1).detail, None);
         assert!(member(&mut drained, 1, 0).detail.is_some());
@@ -161,7 +164,7 @@ fn a_load_balancer_that_takes_no_writes_is_read_until_it_does() {
             let state = failed(&write, class);
             assert_eq!(state.reads.settling.map(|settling| settling.reads), Some(0));
             assert!(state.trouble.is_none() && state.ports[1].refusal.is_none());
-            assert!(!state.reads.structure_due && state.ports[1].attempts.count == 0);
+            assert!(!state.reads.listeners_and_pools_due && state.ports[1].attempts.count == 0);
         }
     }
 }
@@ -172,11 +175,11 @@ fn what_is_not_found_is_deleted_or_has_the_structure_read() {
     let slot = &machine(&mut deleted, 1).slots[1];
     assert!(slot.deleted.is_some() && slot.refusal.is_none());
     assert_eq!(slot.attempts.count, 2);
-    assert!(!deleted.reads.structure_due);
+    assert!(!deleted.reads.listeners_and_pools_due);
     let mut updated = failed(&write_of(Operation::Repair), FailureClass::NotFound);
     let slot = &machine(&mut updated, 1).slots[1];
     assert!(slot.deleted.is_none() && slot.refusal.is_some());
-    assert!(updated.reads.structure_due);
+    assert!(updated.reads.listeners_and_pools_due);
 }
 
 #[test]

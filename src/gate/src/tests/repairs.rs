@@ -45,7 +45,7 @@ fn repaired(change: impl FnOnce(&mut State, &Now)) -> Done {
     match repair::repair(&state, &now) {
         None => Done::Nothing,
         Some(Todo::Tree) => Done::Read,
-        Some(Todo::Structure) => panic!("no part is missing"),
+        Some(Todo::ListenersAndPools) => panic!("no part is missing"),
         Some(Todo::Write(write, change)) => {
             let Write::Member {
                 machine,

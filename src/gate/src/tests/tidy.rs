@@ -262,8 +262,8 @@ fn ages(state: &mut State, clock: Clock) {
         settling.reads = settling.reads.min(1);
     }
     let unseen = state.ports.iter().any(|port| port.unseen.is_some());
-    if !unseen && let Some(structure) = &mut reads.structure {
-        *structure = clock.start;
+    if !unseen && let Some(listeners_and_pools) = &mut reads.listeners_and_pools {
+        *listeners_and_pools = clock.start;
     }
     for port in &mut state.ports {
         // A list that was read in an earlier tick is not fresh any more.
@@ -347,7 +347,7 @@ fn order(world: &mut World, clock: Clock) {
         .filter(|written| oldest.is_some_and(|oldest| *written > oldest));
     let mut moments: Vec<&mut Instant> = Vec::new();
     moments.extend(state.last_write.as_mut());
-    moments.extend(state.reads.structure.as_mut());
+    moments.extend(state.reads.listeners_and_pools.as_mut());
     moments.extend(state.reads.interval_after.as_mut());
     moments.extend(
         state

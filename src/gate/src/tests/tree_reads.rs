@@ -97,7 +97,7 @@ pub(crate) fn after(
 ) -> (State, Vec<Effect>) {
     let (mut state, mut now) = state();
     prepare(&mut state);
-    state.reads.structure_due = false;
+    state.reads.listeners_and_pools_due = false;
     for port in &mut state.ports {
         (port.members_due, port.numbers_due) = (false, false);
     }
@@ -175,7 +175,7 @@ fn members_that_go_one_by_one_or_because_we_deleted_them_are_believed_gone_at_on
 #[test]
 fn a_part_that_vanished_has_the_structure_read() {
     let (same, _) = after(|_| (), |_| ());
-    assert!(!same.reads.structure_due);
+    assert!(!same.reads.listeners_and_pools_due);
     let vanished: [fn(&mut StatusTree); 3] = [
         |tree| drop(tree.listeners.remove(1)),
         |tree| tree.listeners[1].pools.clear(),
@@ -183,7 +183,7 @@ fn a_part_that_vanished_has_the_structure_read() {
     ];
     for (case, change) in vanished.into_iter().enumerate() {
         let (state, _) = after(|_| (), change);
-        assert!(state.reads.structure_due, "case {case}");
+        assert!(state.reads.listeners_and_pools_due, "case {case}");
         let port = &state.ports[1];
         assert_eq!(port.listener.is_some(), case != 0);
         assert_eq!(port.pool.is_some(), case == 2);
@@ -377,14 +377,14 @@ fn a_load_balancer_is_absent_in_the_second_read_that_does_not_find_it() {
         wall: now.wall,
     };
     let before = state.reads.tree;
-    state.reads.structure_due = false;
+    state.reads.listeners_and_pools_due = false;
     state.watched_since = None;
     read::not_found(&mut state, at(1));
     assert_eq!((state.reads.tree, state.balancer.not_found), (before, 1));
     assert!(state.ports.iter().all(|port| port.members.len() == 2));
-    assert!(!state.reads.structure_due && state.watched_since.is_none());
+    assert!(!state.reads.listeners_and_pools_due && state.watched_since.is_none());
     read::not_found(&mut state, at(2));
-    assert!(state.balancer.is_absent() && state.reads.structure_due);
+    assert!(state.balancer.is_absent() && state.reads.listeners_and_pools_due);
     assert_eq!(state.reads.tree, Some(at(2)));
     assert_eq!(state.balancer.since, Some(at(2)));
     assert_eq!(state.watched_since, Some(at(2).instant));
@@ -399,10 +399,10 @@ fn a_load_balancer_is_absent_in_the_second_read_that_does_not_find_it() {
             .into_iter()
             .all(|slot| slot.member.is_none() && slot.absent_reads == 2)
     );
-    state.reads.structure_due = false;
+    state.reads.listeners_and_pools_due = false;
     state.reads.suspect = true;
     read::not_found(&mut state, at(3));
     assert_eq!(state.reads.tree, Some(at(3)));
     assert_eq!(state.balancer.since, Some(at(2)));
-    assert!(!state.reads.structure_due && !state.reads.suspect);
+    assert!(!state.reads.listeners_and_pools_due && !state.reads.suspect);
 }

@@ -45,7 +45,7 @@ fn refusal() -> Refusal {
 /// The state before a write: no read is due, and the last attempt at every write was refused.
 pub(crate) fn before() -> (State, Now) {
     let (mut state, now) = state();
-    state.reads.structure_due = false;
+    state.reads.listeners_and_pools_due = false;
     for port in &mut state.ports {
         (port.members_due, port.numbers_due) = (false, false);
         port.refusal = Some(refusal());
@@ -68,7 +68,11 @@ fn done(write: &Write, sets: Option<Sets>, written: Written) -> (State, Now) {
 
 fn part(write: &Write, sets: Option<Sets>) -> (bool, Port, Now) {
     let (state, now) = done(write, sets, Written::default());
-    (state.reads.structure_due, state.ports[1].clone(), now)
+    (
+        state.reads.listeners_and_pools_due,
+        state.ports[1].clone(),
+        now,
+    )
 }
 
 #[test]

@@ -11,7 +11,7 @@ use capo_core::{
 };
 use capo_gate::{
     PartId,
-    octavia::{Answer, Change, Octavia, Structure, Written},
+    octavia::{Answer, Change, ListenersAndPools, Octavia, Written},
 };
 use capo_openstack::{
     Cloud, Error,
@@ -48,11 +48,11 @@ impl Octavia for OctaviaClient {
         .boxed()
     }
 
-    fn structure(
+    fn listeners_and_pools(
         &self,
         load_balancer: &LoadBalancerId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<Structure>> {
+    ) -> BoxFuture<'static, Answer<ListenersAndPools>> {
         let (cloud, id) = (self.0.clone(), load_balancer.clone());
         async move {
             let shared = cloud.shared_reads();
@@ -64,7 +64,7 @@ impl Octavia for OctaviaClient {
                 .pools(&id, priority)
                 .await
                 .map_err(|error| failure(&error))?;
-            Ok(Structure { listeners, pools })
+            Ok(ListenersAndPools { listeners, pools })
         }
         .boxed()
     }

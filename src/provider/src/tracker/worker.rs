@@ -347,9 +347,9 @@ fn answer(
                 .map(|(tree, lists)| Answered::TreeAndMembers { tree, lists })
                 .boxed()
         }
-        Call::Structure => client
-            .structure(load_balancer, priority)
-            .map(Answered::Structure)
+        Call::ListenersAndPools => client
+            .listeners_and_pools(load_balancer, priority)
+            .map(Answered::ListenersAndPools)
             .boxed(),
         Call::Members { pool } => client
             .members(&pool, priority)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Model, ModelMember, ModelPool, failure};
-use crate::model::octavia::{Answer, Structure};
+use crate::model::octavia::{Answer, ListenersAndPools};
 use capo_core::{
     FailureClass, OperatingStatus,
     octavia::{
@@ -95,12 +95,12 @@ impl Model {
         })
     }
 
-    pub(crate) fn structure(&mut self, now: Instant) -> Answer<Structure> {
+    pub(crate) fn listeners_and_pools(&mut self, now: Instant) -> Answer<ListenersAndPools> {
         self.advance(now);
         if self.absent {
-            return Ok(Structure::default());
+            return Ok(ListenersAndPools::default());
         }
-        Ok(Structure {
+        Ok(ListenersAndPools {
             listeners: self
                 .listeners
                 .iter()

@@ -24,7 +24,7 @@ fn lists_fail(call: &Call) -> Option<Line> {
 }
 
 fn structure_fails(call: &Call) -> Option<Line> {
-    matches!(call, Call::Structure).then_some(Line::Down(FailureClass::Denied))
+    matches!(call, Call::ListenersAndPools).then_some(Line::Down(FailureClass::Denied))
 }
 
 fn posts_fail(call: &Call) -> Option<Line> {
@@ -122,7 +122,7 @@ fn a_machine_is_admitted_though_the_lists_of_members_fail() {
 fn a_structure_that_keeps_being_denied_is_read_ever_less_often() {
     let mut world = world(1);
     world.fault = structure_fails;
-    world.state.reads.structure_due = true;
+    world.state.reads.listeners_and_pools_due = true;
     world.run(seconds(5 * MINUTE));
     let calls = world.tally.calls;
     world.run(seconds(10 * MINUTE));
@@ -317,7 +317,7 @@ fn a_left_over_member_whose_deletion_ends_in_error_is_deleted_at_most_four_times
 fn a_machine_is_released_though_the_lists_of_listeners_and_pools_fail() {
     let mut world = world(3);
     world.fault = structure_fails;
-    world.state.reads.structure_due = true;
+    world.state.reads.listeners_and_pools_due = true;
     world.run(seconds(2 * MINUTE));
     world.delete(&machine_name(1));
     world.run(seconds(MINUTE));

@@ -21,7 +21,7 @@ use capo_core::{
 use capo_gate::{
     Unobserved, builders,
     desired::{DesiredMachine, LoadBalancerSpec, ServerState},
-    octavia::{Answer, Change, Failure, Structure, Written},
+    octavia::{Answer, Change, Failure, ListenersAndPools, Written},
 };
 use capo_openstack::Withdrawal;
 
@@ -72,8 +72,12 @@ impl Octavia for Quiet {
         std::future::ready(Ok(tree)).boxed()
     }
 
-    fn structure(&self, _: &LoadBalancerId, _: Priority) -> BoxFuture<'static, Answer<Structure>> {
-        std::future::ready(Ok(Structure::default())).boxed()
+    fn listeners_and_pools(
+        &self,
+        _: &LoadBalancerId,
+        _: Priority,
+    ) -> BoxFuture<'static, Answer<ListenersAndPools>> {
+        std::future::ready(Ok(ListenersAndPools::default())).boxed()
     }
 
     fn members(&self, _: &PoolId, _: Priority) -> BoxFuture<'static, Answer<Vec<Member>>> {
@@ -115,12 +119,12 @@ impl Octavia for Queued {
         Quiet.status_tree(id, priority)
     }
 
-    fn structure(
+    fn listeners_and_pools(
         &self,
         id: &LoadBalancerId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<Structure>> {
-        Quiet.structure(id, priority)
+    ) -> BoxFuture<'static, Answer<ListenersAndPools>> {
+        Quiet.listeners_and_pools(id, priority)
     }
 
     fn members(&self, id: &PoolId, priority: Priority) -> BoxFuture<'static, Answer<Vec<Member>>> {
@@ -192,12 +196,12 @@ impl Octavia for PanicsOnce {
         Quiet.status_tree(id, priority)
     }
 
-    fn structure(
+    fn listeners_and_pools(
         &self,
         id: &LoadBalancerId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<Structure>> {
-        Quiet.structure(id, priority)
+    ) -> BoxFuture<'static, Answer<ListenersAndPools>> {
+        Quiet.listeners_and_pools(id, priority)
     }
 
     fn members(&self, id: &PoolId, priority: Priority) -> BoxFuture<'static, Answer<Vec<Member>>> {
