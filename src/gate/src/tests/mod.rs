@@ -29,6 +29,7 @@ mod member_reads;
 mod member_writes;
 mod model;
 mod next_call;
+mod next_step;
 mod open_without_proof;
 mod pair;
 mod parts;
