@@ -29,8 +29,8 @@ pub enum FailureClass {
     NotImplemented,
     /// The catalogue has no such service for this region and interface, or the service is too old.
     NoService,
-    /// The request was not sent: this process does not hold the leader lease, the write was withdrawn while it waited, or this
-    /// is a dry run.
+    /// The request was not sent: this process does not hold the leader lease, the write was withdrawn while it waited,
+    /// or this is a dry run.
     NotSent,
 }
 

@@ -14,7 +14,8 @@ label_enum! {
         Held = "Held",
         /// The gate holds no machine, because the operator bypasses it.
         Bypassed = "Bypassed",
-        /// The load balancer was not observed yet, or the last observation is too old. Of one gate: it was not evaluated.
+        /// The load balancer was not observed yet, or the last observation is too old. Of one gate: it was not
+        /// evaluated.
         Unknown = "Unknown",
     }
 }

@@ -1,5 +1,5 @@
-//! The statuses of Octavia and Nova are enums. Their texts are written only in this crate and in the client's wire types,
-//! because the compiler does not find a misspelt text.
+//! The statuses of Octavia and Nova are enums. Their texts are written only in this crate and in the client's wire
+//! types, because the compiler does not find a misspelt text.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
@@ -37,8 +37,8 @@ fn statuses_as_text(source: &str) -> Vec<(usize, &str)> {
     source
         .lines()
         .enumerate()
-        // A module of unit tests with its body in the file is the last item there. Everything else that is for tests only,
-        // such as `mod tests;`, may stand anywhere.
+        // A module of unit tests with its body in the file is the last item there. Everything else that is for tests
+        // only, such as `mod tests;`, may stand anywhere.
         .take_while(|(index, line)| {
             let next = source.lines().nth(index + 1).unwrap_or_default();
             line.trim() != "#[cfg(test)]" || !(next.contains("mod ") && next.contains('{'))

@@ -149,8 +149,8 @@ impl Cloud {
         extensions.get_or_keep(DISCOVERY_AGE, read).await
     }
 
-    /// Sends a call and reads its answer. The token, the budget, the pause, the lease and the repetition after a 401 are
-    /// handled here.
+    /// Sends a call and reads its answer. The token, the budget, the pause, the lease and the repetition after a 401
+    /// are handled here.
     pub(crate) async fn send<T>(
         &self,
         call: &Call,

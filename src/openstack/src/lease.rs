@@ -59,8 +59,8 @@ impl LeaseToken {
         }
     }
 
-    /// Whether this process may write to Kubernetes what opens a gate: it holds the lease, or it is a dry run, which sends
-    /// no write.
+    /// Whether this process may write to Kubernetes what opens a gate: it holds the lease, or it is a dry run, which
+    /// sends no write.
     pub fn may_open_gates(&self) -> bool {
         self.is_dry_run() || self.holds_at(Instant::now())
     }

@@ -68,7 +68,8 @@ impl Quota {
     }
 }
 
-/// The absolute limits of Nova or Cinder by their names. The number in use has a name of its own, such as `totalCoresUsed`.
+/// The absolute limits of Nova or Cinder by their names. The number in use has a name of its own, such as
+/// `totalCoresUsed`.
 #[derive(Deserialize)]
 struct Limits {
     // Some services send entries that are not numbers.
@@ -76,8 +77,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// The quotas of this list that the service sends. Each entry of the list has what is limited, the name of the limit,
-    /// and the name of the number in use.
+    /// The quotas of this list that the service sends. Each entry of the list has what is limited, the name of the
+    /// limit, and the name of the number in use.
     fn quotas(&self, names: &[(LimitedResource, &str, &str)]) -> Vec<Quota> {
         let number = |name: &str| self.absolute.get(name).and_then(Value::as_i64);
         let quotas = names.iter().filter_map(|(resource, limit, used)| {

@@ -12,9 +12,9 @@ use crate::{
 };
 use capo_core::Priority;
 
-/// Defines methods of [`Cloud`](crate::Cloud) that make one call each. After the `=` are the method of `Cloud` that reads
-/// the answer, the call, and the key under which the answer is read. Each method takes the priority of its call as the last
-/// argument.
+/// Defines methods of [`Cloud`](crate::Cloud) that make one call each. After the `=` are the method of `Cloud` that
+/// reads the answer, the call, and the key under which the answer is read. Each method takes the priority of its call
+/// as the last argument.
 macro_rules! calls {
     ($(
         $(#[$doc:meta])*
@@ -119,8 +119,8 @@ impl Call {
         self
     }
 
-    /// Adds `key=value` to the query for every value, and nothing for an absent one. Neutron reads a repeated key as a list of
-    /// alternatives.
+    /// Adds `key=value` to the query for every value, and nothing for an absent one. Neutron reads a repeated key as a
+    /// list of alternatives.
     pub(crate) fn each<V: fmt::Display>(
         mut self,
         key: &'static str,

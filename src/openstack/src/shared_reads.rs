@@ -66,8 +66,8 @@ impl SharedReads<'_> {
         self.cache().servers.awaited()
     }
 
-    /// The ids of the servers of exactly this name in a read that was sent at `oldest` or later. If several callers wait,
-    /// one list serves all of them.
+    /// The ids of the servers of exactly this name in a read that was sent at `oldest` or later. If several callers
+    /// wait, one list serves all of them.
     pub async fn server_ids(
         &self,
         name: &str,
@@ -102,8 +102,8 @@ impl SharedReads<'_> {
         Ok(read.value)
     }
 
-    /// The ports of exactly this name in `project`, which is the project of this cloud's credentials, in a read that was
-    /// sent at `oldest` or later. If several callers wait, one list serves all of them.
+    /// The ports of exactly this name in `project`, which is the project of this cloud's credentials, in a read that
+    /// was sent at `oldest` or later. If several callers wait, one list serves all of them.
     pub async fn ports_named(
         &self,
         name: &str,
@@ -157,8 +157,8 @@ impl SharedReads<'_> {
         ports.get(id, oldest, priority, one, all).await
     }
 
-    /// The listeners of a load balancer in a read that is sent from now on. If several callers wait, as after a start, one
-    /// list of the project's listeners serves all of them.
+    /// The listeners of a load balancer in a read that is sent from now on. If several callers wait, as after a start,
+    /// one list of the project's listeners serves all of them.
     pub async fn listeners(
         &self,
         load_balancer: &LoadBalancerId,

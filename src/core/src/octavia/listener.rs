@@ -53,8 +53,8 @@ pub struct NewListener {
     pub protocol: ListenerProtocol,
     /// The port.
     pub protocol_port: u16,
-    /// Source ranges that may connect (API 2.12, not with the OVN provider). An empty list, which means all, is not sent:
-    /// some providers refuse the attribute whatever it contains.
+    /// Source ranges that may connect (API 2.12, not with the OVN provider). An empty list, which means all, is not
+    /// sent: some providers refuse the attribute whatever it contains.
     #[serde(skip_serializing_if = "means_all")]
     pub allowed_cidrs: Option<Vec<IpNet>>,
     /// Its tags.

@@ -69,8 +69,8 @@ wire_enum! {
 }
 
 label_enum! {
-    /// The provisioning status of a member that is expected or found. A status of Octavia that this version does not know
-    /// is `Unknown`.
+    /// The provisioning status of a member that is expected or found. A status of Octavia that this version does not
+    /// know is `Unknown`.
     #[derive(PartialOrd, Ord)]
     pub enum MemberStatus, all {
         /// `ProvisioningStatus::Active`

@@ -21,7 +21,8 @@ use capo_core::{
     octavia::{StatusTree, TreeMember, TreePool},
 };
 
-/// How many answers to creations of members are kept until a read shows these members. A port has fewer under way at a time.
+/// How many answers to creations of members are kept until a read shows these members. A port has fewer under way at a
+/// time.
 const DETAILS_AHEAD: usize = 8;
 
 /// Applies a status tree, which is one consistent snapshot. `began` is when the read of it began.

@@ -19,8 +19,9 @@ pub(crate) struct Member {
     pub(crate) pending_reads: ConsecutiveReads,
     /// The unbroken series of reads that saw it ACTIVE and ONLINE.
     pub(crate) online: ConsecutiveReads,
-    /// The unbroken series of reads that showed it ERROR or OFFLINE. OFFLINE may mean that nothing was reported about any
-    /// member, so who uses this checks [`Port::monitor_is_usable`](crate::model::port::Port::monitor_is_usable) too.
+    /// The unbroken series of reads that showed it ERROR or OFFLINE. OFFLINE may mean that nothing was reported about
+    /// any member, so who uses this checks [`Port::monitor_is_usable`](crate::model::port::Port::monitor_is_usable)
+    /// too.
     pub(crate) down: ConsecutiveReads,
     pub(crate) detail: Option<MemberDetail>,
     pub(crate) owner: Owner,

@@ -13,5 +13,6 @@ pub use capo_core::octavia::{
 };
 pub use types::{LoadBalancer, LoadBalancerFilter, LoadBalancerFlavor, NewLoadBalancer, Provider};
 
-/// The first version of Octavia's API whose listeners have `allowed_cidrs`; an older one refuses a request that names them.
+/// The first version of Octavia's API whose listeners have `allowed_cidrs`; an older one refuses a request that names
+/// them.
 pub const ALLOWED_CIDRS: ApiVersion = ApiVersion::new(2, 12);

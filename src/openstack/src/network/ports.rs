@@ -212,7 +212,8 @@ calls! {
 
 impl Cloud {
     /// Deletes a port whose server is gone or was deleted softly. Neutron's policy (`delete_port`, since 2026.2 at the
-    /// latest) does not allow members of a project to delete a port that is on a server, but allows them to detach it first.
+    /// latest) does not allow members of a project to delete a port that is on a server, but allows them to detach it
+    /// first.
     pub async fn delete_abandoned_port(
         &self,
         port: &Port,

@@ -1,5 +1,5 @@
-//! The networking of a whole project as hashes. One list of each kind shows for many clusters whether any of their objects
-//! have changed.
+//! The networking of a whole project as hashes. One list of each kind shows for many clusters whether any of their
+//! objects have changed.
 
 use std::{
     collections::HashMap,
@@ -22,8 +22,8 @@ pub const ROUTER_INTERFACE_OWNERS: [&str; 3] = [
     "network:ha_router_replicated_interface",
 ];
 
-/// One hash for each network, subnet, router (with its interfaces), security group (with its rules) and floating IP of a
-/// project, by id. The hashes of two reads are equal if no field of the object that this client knows has changed.
+/// One hash for each network, subnet, router (with its interfaces), security group (with its rules) and floating IP of
+/// a project, by id. The hashes of two reads are equal if no field of the object that this client knows has changed.
 #[derive(Debug, Default)]
 pub struct ProjectNetworking(HashMap<String, u64>);
 

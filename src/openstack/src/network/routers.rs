@@ -120,7 +120,8 @@ calls! {
         "router"
     );
 
-    /// Adds an interface to a router. If the interface exists already, Neutron answers 409 or 400, depending on its release.
+    /// Adds an interface to a router. If the interface exists already, Neutron answers 409 or 400, depending on its
+    /// release.
     fn add_router_interface(id: &RouterId, interface: RouterInterface<'_>) -> () = done(
         Call::put(NEUTRON, "router_interface_add", ["routers", id.as_str(), "add_router_interface"])
             .body(&interface)

@@ -32,8 +32,8 @@ impl Interface {
     }
 }
 
-/// All settings that identify a cloud and the credential for it. Two profiles are equal if all of their fields are, secrets
-/// and certificates included. The `Debug` output shows no secret.
+/// All settings that identify a cloud and the credential for it. Two profiles are equal if all of their fields are,
+/// secrets and certificates included. The `Debug` output shows no secret.
 #[derive(Clone)]
 pub struct CloudProfile {
     pub(crate) name: String,

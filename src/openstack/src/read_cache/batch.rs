@@ -128,8 +128,9 @@ impl<K, V: Default> Batch<K, V> {
 }
 
 impl<K: Clone + Eq + Hash + Ord, V: Clone> Batch<K, V> {
-    /// The result for `key`, if there is one that serves the caller: from a read that was sent at `oldest` or later, absence
-    /// included, or a failure that came after the caller's request. With `None` the caller waits for the next read.
+    /// The result for `key`, if there is one that serves the caller: from a read that was sent at `oldest` or later,
+    /// absence included, or a failure that came after the caller's request. With `None` the caller waits for the next
+    /// read.
     pub(crate) fn result(
         &mut self,
         key: &K,

@@ -19,8 +19,8 @@ pub(crate) struct Batched<K, V> {
 }
 
 impl<K, V> Batched<K, V> {
-    /// Objects by id. A list that lacks an object does not prove that the object is absent, so the object is then read by
-    /// its id.
+    /// Objects by id. A list that lacks an object does not prove that the object is absent, so the object is then read
+    /// by its id.
     pub(crate) fn by_id() -> Self {
         Self::of(Batch::by_id())
     }
@@ -41,9 +41,9 @@ impl<K, V: Default> Batched<K, V> {
 }
 
 impl<K: Clone + Eq + Hash + Ord, V: Clone> Batched<K, V> {
-    /// The object `key` as of `oldest` or later. `one` reads one object, and `all` reads all objects and gets the keys that
-    /// callers wait for. One caller of each priority reads for all that wait. A caller that comes during a read is served by
-    /// that read if it is new enough for the caller, and otherwise by the next one.
+    /// The object `key` as of `oldest` or later. `one` reads one object, and `all` reads all objects and gets the keys
+    /// that callers wait for. One caller of each priority reads for all that wait. A caller that comes during a read is
+    /// served by that read if it is new enough for the caller, and otherwise by the next one.
     pub(crate) async fn get<One, All>(
         &self,
         key: &K,

@@ -63,8 +63,8 @@ impl Cloud {
         }
     }
 
-    /// Refuses a change while this process does not hold the lease, a change that was withdrawn, and every change in a dry
-    /// run, which reports it.
+    /// Refuses a change while this process does not hold the lease, a change that was withdrawn, and every change in a
+    /// dry run, which reports it.
     fn may_be_sent(&self, call: &Call) -> Result<(), Error> {
         let lease = &self.0.lease;
         let text = if lease.is_dry_run() {

@@ -1,8 +1,8 @@
 //! Decides whether calls to one service may be sent: it observes the pauses that the service requested, and backs off
 //! while the service does not answer properly. It is pure: times are arguments.
 //!
-//! A call that may not be sent fails at once with the failure because of which calls are held back. An outage therefore has
-//! the same text in every reconciliation, and costs one probe every few seconds whatever the number of callers.
+//! A call that may not be sent fails at once with the failure because of which calls are held back. An outage therefore
+//! has the same text in every reconciliation, and costs one probe every few seconds whatever the number of callers.
 
 use std::time::Duration;
 

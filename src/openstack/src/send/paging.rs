@@ -1,7 +1,7 @@
 //! Reads complete lists page by page.
 //!
-//! The links that services send lack the filters (Octavia) or name another host (behind a proxy). The client therefore only
-//! checks whether there is a link, and sends the same query with the last id as its marker.
+//! The links that services send lack the filters (Octavia) or name another host (behind a proxy). The client therefore
+//! only checks whether there is a link, and sends the same query with the last id as its marker.
 
 use std::marker::PhantomData;
 
@@ -103,8 +103,8 @@ impl Cloud {
             if page.is_empty() || (last.is_some() && last == last_seen) {
                 return Ok(all);
             }
-            // The service's page limit may be smaller than the requested one, so a page that is shorter than requested need
-            // not be the last one.
+            // The service's page limit may be smaller than the requested one, so a page that is shorter than requested
+            // need not be the last one.
             let complete = page.len() < SMALLEST_LIMIT;
             all.extend(page);
             if complete {

@@ -104,8 +104,8 @@ impl Transport {
             // The caller follows redirects if that is safe, because the token must not reach another host.
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
-            // The time-out is shorter than the 5 s for which Apache keeps idle connections by default, so that no request is
-            // sent on a connection that the server is closing.
+            // The time-out is shorter than the 5 s for which Apache keeps idle connections by default, so that no
+            // request is sent on a connection that the server is closing.
             .pool_idle_timeout(Duration::from_secs(4))
             .pool_max_idle_per_host(settings.max_in_flight)
             .tcp_nodelay(true)

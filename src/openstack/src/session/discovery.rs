@@ -35,8 +35,8 @@ pub(crate) fn base(service: Service, endpoint: &Url, project_id: &ProjectId) -> 
     with_segments(endpoint, &segments)
 }
 
-/// The address of the version document. Nova's is at its versioned address (without the project), Octavia's list is at the
-/// root.
+/// The address of the version document. Nova's is at its versioned address (without the project), Octavia's list is at
+/// the root.
 pub(crate) fn versions(service: Service, endpoint: &Url) -> Url {
     let mut segments = segments(endpoint);
     let versioned = segments.iter().position(|segment| is_version(segment));
@@ -53,8 +53,8 @@ pub(crate) fn versions(service: Service, endpoint: &Url) -> Url {
     url
 }
 
-/// `base` with `path` appended, every segment encoded. `None` if a segment can't be part of a path: an id that is empty, `.`
-/// or `..` would address the collection or its parent.
+/// `base` with `path` appended, every segment encoded. `None` if a segment can't be part of a path: an id that is
+/// empty, `.` or `..` would address the collection or its parent.
 pub(crate) fn address(base: &Url, path: &[String]) -> Option<Url> {
     if path
         .iter()
@@ -82,7 +82,8 @@ fn with_segments(url: &Url, segments: &[String]) -> Url {
     url.set_fragment(None);
     if let Ok(mut path) = url.path_segments_mut() {
         // `extend` encodes every segment. Segments of the endpoint are encoded already, and their `%` would be encoded
-        // twice, so endpoints with encoded characters in their path are not supported. Segments of a call are plain ids.
+        // twice, so endpoints with encoded characters in their path are not supported. Segments of a call are plain
+        // ids.
         path.clear().extend(segments);
     }
     url

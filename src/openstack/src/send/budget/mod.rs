@@ -2,8 +2,8 @@
 //! While calls wait, urgent ones are sent first, and a call that has waited long moves up into the next more urgent
 //! class.
 //!
-//! `governor` is polled without waiting. An ordered queue here decides which call may poll it next, because governor does
-//! not order its own waiters. The time is tokio's, so that tests can stop it.
+//! `governor` is polled without waiting. An ordered queue here decides which call may poll it next, because governor
+//! does not order its own waiters. The time is tokio's, so that tests can stop it.
 
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
