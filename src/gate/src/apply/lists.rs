@@ -62,7 +62,7 @@ pub(crate) fn listeners_and_pools(state: &mut State, began: Stamp, read: &Listen
             port.cidrs = Some(cidrs);
         }
     }
-    state.reads.listeners_and_pools = Some(began.instant);
+    state.reads.listeners_and_pools_read_at = Some(began.instant);
     state.reads.listeners_and_pools_due = false;
     state.reads.listeners_and_pools_trouble = None;
 }

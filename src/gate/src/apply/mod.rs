@@ -204,7 +204,7 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
     }
     // The last read already shows no member of the machine, so the creation of the member need not wait for another
     // read.
-    if state.reads.tree.is_some()
+    if state.reads.tree_read_at.is_some()
         && !state.reads.suspect
         && let Some(machine) = state.machines.get_mut(name)
     {
@@ -335,7 +335,7 @@ fn tree_answered(
             state.reads.round_trip = now.since(began.instant);
             state.reads.waited = state
                 .reads
-                .tried
+                .tree_tried_at
                 .map_or(Duration::ZERO, |tried| now.since(tried));
             count_read(state, now);
             read::tree(state, began, &tree, effects);

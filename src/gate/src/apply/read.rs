@@ -49,14 +49,14 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
     }
     let all_vanished = relink && relink_finds_none(state);
     state.reads.suspect = all_vanished && !state.reads.suspect;
-    if state.reads.tree.is_none() {
+    if state.reads.tree_read_at.is_none() {
         for machine in state.machines.values_mut() {
             inherit_repairs(machine, &state.ports, balancer_is_active, began.instant);
         }
     }
     count_absences(state, began, effects);
     note_api_server_seen(state, began);
-    state.reads.tree = Some(began);
+    state.reads.tree_read_at = Some(began);
 }
 
 /// Counts one attempt for a member that is broken at the first read, because an earlier process may have repaired it.
@@ -364,7 +364,7 @@ pub(crate) fn not_found(state: &mut State, began: Stamp) {
         return;
     }
     state.watched_since.get_or_insert(began.instant);
-    state.reads.tree = Some(began);
+    state.reads.tree_read_at = Some(began);
     state.reads.suspect = false;
     if state.balancer.not_found > 2 {
         return;

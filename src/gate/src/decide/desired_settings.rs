@@ -6,7 +6,7 @@ use capo_core::MonitorType;
 /// Whether every listener, pool and monitor is known to be as desired, in everything that Octavia shows.
 pub(crate) fn is_as_desired(state: &State) -> bool {
     state.desired.as_ref().is_some_and(|desired| {
-        state.reads.listeners_and_pools.is_some()
+        state.reads.listeners_and_pools_read_at.is_some()
             && state.ports.iter().all(|port| {
                 let numbers_unread =
                     port.monitor.is_some() && port.numbers.is_none() && port.numbers_due;

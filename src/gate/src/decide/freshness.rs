@@ -25,7 +25,7 @@ pub(crate) fn tree_lasts(state: &State, now: &Now) -> bool {
     state.is_fresh(now)
         && state
             .reads
-            .tree
+            .tree_read_at
             .is_some_and(|read| lasts(state, read.instant, now))
 }
 

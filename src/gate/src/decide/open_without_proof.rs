@@ -47,7 +47,7 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
     if machine.may_be_admitted() {
         return Certainty::No;
     }
-    if !state.has_no_balancer() && state.reads.tree.is_none() {
+    if !state.has_no_balancer() && state.reads.tree_read_at.is_none() {
         return Certainty::Maybe;
     }
     if serving::is_ready(machine, now) {

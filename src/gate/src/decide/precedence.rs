@@ -132,7 +132,7 @@ pub(crate) fn blind(state: &State, now: &Now) -> Option<GateCause> {
         Some(Lookup::Absent) => return Some(GateCause::LoadBalancerNotCreated),
         Some(Lookup::Found(_)) => {}
     }
-    if state.reads.tree.is_none() {
+    if state.reads.tree_read_at.is_none() {
         return Some(GateCause::NotObserved);
     }
     if state.is_stale(now) {

@@ -40,7 +40,7 @@ struct Facts<'a> {
     outcome: ProofOutcome,
     failure: &'a str,
     /// The requests were answered, but also by the machine itself.
-    contradicted: bool,
+    answered_itself: bool,
     provider: Provider,
     /// Cluster API reaches the API servers.
     connected: bool,
@@ -108,7 +108,7 @@ pub(crate) fn carry_release(
             proof::outcome(state, proof, now)
         }),
         failure: &failure,
-        contradicted: state.proof.as_ref().is_some_and(proof::is_contradicted),
+        answered_itself: state.proof.as_ref().is_some_and(proof::is_contradicted),
         provider: state.provider,
         connected: state.is_connected(),
         reach: state
@@ -245,7 +245,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
             facts.failure
         );
         call_off_and_back_off(machine, why, now);
-        machine.contradicted = facts.contradicted;
+        machine.answered_itself = facts.answered_itself;
         return;
     }
     if matches!(machine.stage, Stage::Draining | Stage::Removing)
@@ -357,7 +357,7 @@ fn call_off(machine: &mut Machine, now: &Now) {
     machine.drained_since = None;
     machine.required = None;
     machine.proven = None;
-    machine.contradicted = false;
+    machine.answered_itself = false;
     machine.reach = None;
     machine.others_since = None;
     machine.waiting_since = Some(now.stamp());

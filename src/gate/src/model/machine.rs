@@ -48,7 +48,7 @@ pub(crate) struct Machine {
     /// Why the machine's last release was called off.
     pub(crate) called_off_because: Option<String>,
     /// The last release was called off because the machine itself went on answering through the endpoint.
-    pub(crate) contradicted: bool,
+    pub(crate) answered_itself: bool,
     /// The pauses between releases that were called off.
     pub(crate) release_attempts: Attempts,
     /// Since when other machines have served in its place without interruption.
@@ -80,7 +80,7 @@ impl Machine {
             required: None,
             proven: None,
             called_off_because: None,
-            contradicted: false,
+            answered_itself: false,
             release_attempts: Attempts::default(),
             others_since: None,
             restoring: false,

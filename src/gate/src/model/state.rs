@@ -76,7 +76,7 @@ pub struct State {
     /// The time of the last step, for the messages of that moment.
     pub(crate) last_step: Option<Now>,
     /// When to step again if nothing else happens.
-    pub(crate) alarm: Option<Instant>,
+    pub(crate) next_step_at: Option<Instant>,
 }
 
 /// The load balancer itself.
@@ -116,15 +116,15 @@ impl Balancer {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reads {
     /// When the last successful read of the tree began.
-    pub(crate) tree: Option<Stamp>,
+    pub(crate) tree_read_at: Option<Stamp>,
     /// When the last attempt to read the tree began.
-    pub(crate) tried: Option<Instant>,
+    pub(crate) tree_tried_at: Option<Instant>,
     /// The time from sending the last successful read of the tree to its answer.
     pub(crate) round_trip: Duration,
     /// The time from the start of the wait for the request budget to the answer of that read.
     pub(crate) waited: Duration,
     /// When the last list of listeners and pools began.
-    pub(crate) listeners_and_pools: Option<Instant>,
+    pub(crate) listeners_and_pools_read_at: Option<Instant>,
     /// The last lists of listeners and pools are no longer reliable, because a reply was lost or something vanished.
     pub(crate) listeners_and_pools_due: bool,
     /// The last lists of listeners and pools failed although the tree was answered.
@@ -221,7 +221,7 @@ impl State {
             releasing: None,
             summary: Summary::default(),
             last_step: None,
-            alarm: None,
+            next_step_at: None,
         }
     }
 
@@ -257,13 +257,13 @@ impl State {
     }
 
     /// When to step again if nothing else happens.
-    pub fn alarm(&self) -> Option<Instant> {
-        self.alarm
+    pub fn next_step_at(&self) -> Option<Instant> {
+        self.next_step_at
     }
 
     /// Until when a controller may act on a gate that opened on the last read.
     pub(crate) fn fresh_until(&self) -> Option<Instant> {
-        let read = self.reads.tree?;
+        let read = self.reads.tree_read_at?;
         // Weights and admin states, on which a release depends, are in the lists of members only.
         let lists = self.ports.iter().filter(|port| port.pool.is_some());
         let lists = lists.filter_map(|port| port.listed).min();
@@ -318,14 +318,14 @@ impl State {
         self.read_after_write()
             && self
                 .reads
-                .tree
+                .tree_read_at
                 .is_some_and(|read| now.since(read.instant) <= self.fresh_for())
     }
 
     /// Whether the last read began after our last write had ended.
     pub(crate) fn read_after_write(&self) -> bool {
         !self.reads.suspect
-            && self.reads.tree.is_some_and(|read| {
+            && self.reads.tree_read_at.is_some_and(|read| {
                 self.last_write
                     .is_none_or(|written| read.instant >= written)
             })
@@ -333,7 +333,7 @@ impl State {
 
     /// Whether the last read is too old to decide on.
     pub(crate) fn is_stale(&self, now: &Now) -> bool {
-        self.reads.tree.is_none_or(|read| {
+        self.reads.tree_read_at.is_none_or(|read| {
             now.since(read.instant) > self.reads.stale_after.max(self.fresh_for())
         })
     }

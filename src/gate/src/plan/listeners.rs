@@ -64,8 +64,8 @@ fn create(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> 
         // The list has shown the part. If a newer tree still does not show it, the list is read again.
         let newer = state
             .reads
-            .tree
-            .zip(state.reads.listeners_and_pools)
+            .tree_read_at
+            .zip(state.reads.listeners_and_pools_read_at)
             .is_some_and(|(tree, list)| tree.instant > list);
         return newer.then_some(Todo::ListenersAndPools);
     }

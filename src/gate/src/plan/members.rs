@@ -47,7 +47,7 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         }
         // The leaving machine still gets connections, so no client fails while the restore waits until no worker of
         // Octavia can resume the drain and undo the restore.
-        let waits = machine.contradicted && !matches!(machine.others, Some(Others::None(..)));
+        let waits = machine.answered_itself && !matches!(machine.others, Some(Others::None(..)));
         let is_orphaned = if waits {
             member.pending_reads.spans(3, state.orphan_span())
         } else {

@@ -31,8 +31,7 @@ use crate::{
 };
 use capo_core::{Priority, ids::PoolId};
 
-/// Starts the probes, requests and lookups that are due and at most one call to Octavia, and sets the alarm for what
-/// comes next.
+/// Starts the probes, requests and lookups that are due and at most one call to Octavia, and notes when to step next.
 pub(crate) fn start_calls(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let due = schedule::schedule_reads(state, now);
     probe(state, now, effects);
@@ -43,7 +42,7 @@ pub(crate) fn start_calls(state: &mut State, now: &Now, effects: &mut Vec<Effect
     {
         begin_call(state, purpose, call, now, effects);
     }
-    state.alarm = schedule::alarm(state, due, now);
+    state.next_step_at = schedule::next_step_at(state, due, now);
 }
 
 fn begin_call(
@@ -55,7 +54,7 @@ fn begin_call(
 ) {
     let priority = priority_of(state, &purpose);
     if matches!(purpose, Purpose::Tree | Purpose::TreeAndMembers) {
-        state.reads.tried = Some(now.instant);
+        state.reads.tree_tried_at = Some(now.instant);
     }
     state.last_call_id = state.last_call_id.wrapping_add(1);
     state.call = Some(InFlight {
@@ -148,7 +147,7 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
     if due.is_none_or(|due| due <= now.instant) {
         return tree();
     }
-    if state.reads.tree.is_none() || state.reads.suspect || state.balancer.not_found > 0 {
+    if state.reads.tree_read_at.is_none() || state.reads.suspect || state.balancer.not_found > 0 {
         return None;
     }
     if state.reads.lists_wanted && state.is_fresh(now) {
@@ -181,7 +180,7 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
             Some(Todo::Tree) => {
                 let was_tried_just_now = state
                     .reads
-                    .tried
+                    .tree_tried_at
                     .is_some_and(|tried| now.since(tried) < Duration::from_millis(500));
                 return if was_tried_just_now { None } else { tree() };
             }

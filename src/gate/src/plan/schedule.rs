@@ -43,7 +43,7 @@ pub(crate) fn schedule_reads(state: &mut State, now: &Now) -> Option<Instant> {
     }
     // The widest gap that applied since the last read, so that an event that shortens the gap does not make that read
     // stale.
-    let read = state.reads.tree.map(|read| read.instant);
+    let read = state.reads.tree_read_at.map(|read| read.instant);
     let gap = gap(state);
     let interval = if state.reads.interval_after == read {
         gap.max(state.reads.interval)
@@ -59,7 +59,7 @@ pub(crate) fn schedule_reads(state: &mut State, now: &Now) -> Option<Instant> {
 
 /// Whether something is changing, or is to be changed.
 pub(crate) fn is_unsettled(state: &State) -> bool {
-    if state.reads.tree.is_none() || state.balancer.is_absent() {
+    if state.reads.tree_read_at.is_none() || state.balancer.is_absent() {
         return false;
     }
     if !state.read_after_write()
@@ -99,7 +99,7 @@ pub(crate) fn gap(state: &State) -> Duration {
     if let Some(settling) = state.reads.settling {
         let base = state
             .reads
-            .tried
+            .tree_tried_at
             .map_or(settling.start, |tried| tried.max(settling.start));
         let elapsed = base.saturating_duration_since(settling.start);
         let creating = state.balancer.provisioning == Some(ProvisioningStatus::PendingCreate);
@@ -158,7 +158,7 @@ pub(crate) fn settling_gap(
 }
 
 fn due(state: &State, gap: Duration) -> Option<Instant> {
-    let tried = state.reads.tried?;
+    let tried = state.reads.tree_tried_at?;
     if let Some(trouble) = &state.trouble {
         // The next call is made when the pause is over, however long the gap would be.
         return Some(trouble.until);
@@ -203,11 +203,12 @@ fn has_applied_all(state: &State) -> bool {
 }
 
 /// When to step again if nothing else happens and the next read is due at `due`.
-pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<Instant> {
-    let mut alarm: Option<Instant> = None;
+pub(crate) fn next_step_at(state: &State, due: Option<Instant>, now: &Now) -> Option<Instant> {
+    let mut next_step_at: Option<Instant> = None;
     let mut at = |moment: Option<Instant>| {
         if let Some(moment) = moment.filter(|moment| *moment > now.instant) {
-            alarm = Some(alarm.map_or(moment, |alarm| alarm.min(moment)));
+            next_step_at =
+                Some(next_step_at.map_or(moment, |next_step_at| next_step_at.min(moment)));
         }
     };
     let desired = state.desired.as_ref()?;
@@ -260,7 +261,7 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
         }
     }
     // The last read becomes stale at this time even while a call hangs.
-    at(state.reads.tree.and_then(|read| {
+    at(state.reads.tree_read_at.and_then(|read| {
         read.instant
             .checked_add(state.reads.stale_after.max(state.fresh_for()) + Duration::from_millis(1))
     }));
@@ -281,5 +282,5 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
             .drained_since
             .and_then(|drained| drained.checked_add(state.settings.drain_grace)));
     }
-    alarm
+    next_step_at
 }

@@ -54,7 +54,7 @@ pub fn report(state: &State, now: &Now) -> Findings {
         })
         .collect();
     Findings {
-        observed: state.reads.tree.map(|read| read.wall),
+        observed: state.reads.tree_read_at.map(|read| read.wall),
         interval_seconds: state.reads.interval.as_secs_f64(),
         fresh_until: state.fresh_until(),
         provisioning_status: state.balancer.provisioning.clone(),
@@ -316,7 +316,7 @@ fn described(state: &State, port: &Port, member: &Member, now: &Now) -> MemberFi
 }
 
 fn observed(state: &State, now: &Now) -> Timestamp {
-    state.reads.tree.map_or(now.wall, |read| read.wall)
+    state.reads.tree_read_at.map_or(now.wall, |read| read.wall)
 }
 
 fn lasts(member: &Member, threshold: Duration, now: &Now) -> bool {

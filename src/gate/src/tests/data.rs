@@ -145,7 +145,7 @@ fn an_observation_is_too_old_after_three_intervals_or_when_no_gate_may_open_on_i
     let stale = |age: Option<Duration>, after: Duration| {
         let (mut known, now) = state();
         known.reads.stale_after = after;
-        known.reads.tree = age.map(|age| Stamp {
+        known.reads.tree_read_at = age.map(|age| Stamp {
             instant: ago(&now, age),
             wall: now.wall,
         });

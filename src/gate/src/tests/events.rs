@@ -76,7 +76,7 @@ fn another_load_balancer_begins_with_nothing_that_was_read_of_the_last_one() {
             },
             change,
         );
-        assert!(another.reads.tree.is_none(), "case {case}");
+        assert!(another.reads.tree_read_at.is_none(), "case {case}");
         assert!(another.reads.listeners_and_pools_due, "case {case}");
         assert!(another.balancer.provisioning.is_none(), "case {case}");
         assert!(another.ports.iter().all(|port| port.members.is_empty()));
@@ -94,7 +94,7 @@ fn another_load_balancer_begins_with_nothing_that_was_read_of_the_last_one() {
         assert_eq!(another.balancer.unsettled_since, since.get());
     }
     let same = handed_over(true, |_, _| (), |desired| desired.generation += 1);
-    assert!(same.reads.tree.is_some());
+    assert!(same.reads.tree_read_at.is_some());
     assert!(same.ports.iter().all(|port| port.members.len() == 2));
 }
 
@@ -279,7 +279,7 @@ fn a_member_that_was_missing_in_the_last_read_need_not_be_looked_for_again() {
         let mut desired = machine(&mut before, 1).want.clone();
         desired.address = Some([10, 0, 0, 9].into());
         desired.deletion = Deletion::No;
-        before.reads.tree = before.reads.tree.filter(|_| is_read);
+        before.reads.tree_read_at = before.reads.tree_read_at.filter(|_| is_read);
         before.reads.suspect = is_suspect;
         let event = Event::Machine {
             name: machine_name(9),

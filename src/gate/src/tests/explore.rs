@@ -187,7 +187,11 @@ impl Situation {
                 self.faults -= u8::from(!is_idle);
                 let ticks = (world.now - world.start).as_secs() / TICK.as_secs() + 1;
                 world.now = world.start + TICK * u32::try_from(ticks).unwrap_or(u32::MAX);
-                if world.state.alarm().is_some_and(|alarm| alarm <= world.now) {
+                if world
+                    .state
+                    .next_step_at()
+                    .is_some_and(|next_step_at| next_step_at <= world.now)
+                {
                     world.step(Event::Tick);
                 }
             }

@@ -221,7 +221,7 @@ fn listed(unread: fn(&mut State), change: fn(&mut ListenersAndPools)) -> State {
     change(&mut lists);
     state.reads.listeners_and_pools_due = true;
     lists::listeners_and_pools(&mut state, now.stamp(), &lists);
-    assert_eq!(state.reads.listeners_and_pools, Some(now.instant));
+    assert_eq!(state.reads.listeners_and_pools_read_at, Some(now.instant));
     assert!(!state.reads.listeners_and_pools_due);
     state
 }

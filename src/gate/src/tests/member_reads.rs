@@ -68,7 +68,7 @@ fn members_that_come_change_and_go_are_recorded() {
     let error = &state.ports[0].members[0];
     assert_eq!(
         (error.since, error.active_reads),
-        (state.reads.tree.unwrap(), 0)
+        (state.reads.tree_read_at.unwrap(), 0)
     );
 }
 

@@ -189,7 +189,7 @@ fn nothing_is_called_while_nothing_is_due_wanted_or_known() {
                 until: now.instant + STEP,
             });
         },
-        |state, _| state.reads.tree = None,
+        |state, _| state.reads.tree_read_at = None,
         |state, _| state.reads.suspect = true,
         |state, _| state.balancer.not_found = 1,
         |state, _| state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate),
@@ -235,7 +235,7 @@ fn nothing_else_is_read_before_a_tree_that_is_believed() {
         })
     };
     assert_eq!(lists(|_| ()), Some(Purpose::ListenersAndPools));
-    assert_eq!(lists(|state| state.reads.tree = None), None);
+    assert_eq!(lists(|state| state.reads.tree_read_at = None), None);
     assert_eq!(lists(|state| state.reads.suspect = true), None);
     assert_eq!(lists(|state| state.balancer.not_found = 1), None);
 }
@@ -325,7 +325,7 @@ fn lists_that_a_gate_waits_for_are_read_while_the_tree_lasts() {
     let wanted = |tree: Duration, is_listed: bool| {
         call(|state, now| {
             state.reads.lists_wanted = true;
-            state.reads.tree = Some(crate::model::clock::Stamp {
+            state.reads.tree_read_at = Some(crate::model::clock::Stamp {
                 instant: ago(now, tree),
                 wall: now.wall,
             });
@@ -349,12 +349,12 @@ fn a_read_for_a_write_follows_the_last_one_after_half_a_second() {
             };
             machine(state, 1).others = Some(crate::model::evidence::Others::Serve);
             // The last read is too old for a removal, and the next one is not due yet.
-            state.reads.tree = Some(crate::model::clock::Stamp {
+            state.reads.tree_read_at = Some(crate::model::clock::Stamp {
                 instant: ago(now, FRESH + STEP),
                 wall: now.wall,
             });
             state.last_write = Some(ago(now, FRESH * 4));
-            state.reads.tried = Some(ago(now, tried));
+            state.reads.tree_tried_at = Some(ago(now, tried));
         })
     };
     assert_eq!(removed(Duration::from_millis(499)), None);

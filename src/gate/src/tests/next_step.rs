@@ -20,10 +20,10 @@ use crate::{
 use capo_core::{FailureClass, GateOverride, Lookup};
 
 /// How long it takes until the worker steps next, if the next read is due after `read`.
-fn alarm(read: Duration, change: impl FnOnce(&mut State, &Now)) -> Option<Duration> {
+fn next_step_at(read: Duration, change: impl FnOnce(&mut State, &Now)) -> Option<Duration> {
     let (state, now) = quiet(change);
-    let alarm = schedule::alarm(&state, Some(now.instant + read), &now);
-    alarm.map(|alarm| alarm.saturating_duration_since(now.instant))
+    let next_step_at = schedule::next_step_at(&state, Some(now.instant + read), &now);
+    next_step_at.map(|next_step_at| next_step_at.saturating_duration_since(now.instant))
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn the_worker_steps_when_something_is_due() {
         ),
     ];
     for (case, (change, expected)) in cases.into_iter().enumerate() {
-        assert_eq!(alarm(FAR, change), Some(expected), "case {case}");
+        assert_eq!(next_step_at(FAR, change), Some(expected), "case {case}");
     }
     // The next call waits for the end of a pause.
     let paused = |until: Duration| {
@@ -131,10 +131,10 @@ fn the_worker_steps_when_something_is_due() {
             });
         }
     };
-    assert_eq!(alarm(FAR, paused(SECOND * 60)), Some(SECOND * 60));
+    assert_eq!(next_step_at(FAR, paused(SECOND * 60)), Some(SECOND * 60));
     let (state, now) = quiet(|_, _| ());
     // Moments that have passed cause no step.
-    let next = schedule::alarm(&state, Some(now.instant), &now);
+    let next = schedule::next_step_at(&state, Some(now.instant), &now);
     assert_eq!(next, Some(now.instant + STEADY * 3 + STEP));
 }
 
@@ -163,6 +163,6 @@ fn without_a_call_to_make_no_read_is_due() {
         (|state, _| state.desired = None, None),
     ];
     for (case, (change, expected)) in cases.into_iter().enumerate() {
-        assert_eq!(alarm(read, change), expected, "case {case}");
+        assert_eq!(next_step_at(read, change), expected, "case {case}");
     }
 }

@@ -54,7 +54,7 @@ fn waiting(monitors: bool) -> World {
 fn said(world: &mut World, change: impl FnOnce(&mut State)) -> Said {
     let now = world.present();
     let mut state = world.state.clone();
-    if let Some(tree) = &mut state.reads.tree {
+    if let Some(tree) = &mut state.reads.tree_read_at {
         tree.instant = now.instant;
     }
     change(&mut state);
@@ -157,7 +157,7 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
                 state.desired.as_mut().unwrap().id = capo_core::Lookup::Absent;
             }
             if !read {
-                state.reads.tree = None;
+                state.reads.tree_read_at = None;
             }
         })
     };
@@ -276,7 +276,7 @@ fn what_an_open_release_rests_on_is_read_again_when_it_is_old() {
         let now = world.present();
         let mut state = world.state.clone();
         let age = Duration::from_secs(if is_old { 61 } else { 0 });
-        state.reads.tree.as_mut().unwrap().instant = ago(&now, age);
+        state.reads.tree_read_at.as_mut().unwrap().instant = ago(&now, age);
         let server = &mut machine(&mut state, 1).want.server;
         server.state = ServerState::Shutoff;
         server.read_at = Some(now.instant);

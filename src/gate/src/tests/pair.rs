@@ -49,7 +49,7 @@ fn make_state() -> (State, Now) {
     world.run(Duration::from_secs(600));
     let now = world.present();
     let mut state = world.state;
-    state.reads.tree = Some(now.stamp());
+    state.reads.tree_read_at = Some(now.stamp());
     for machine in state.machines.values_mut() {
         machine.want.server.read_at = Some(now.instant);
     }

@@ -121,7 +121,7 @@ fn what_the_list_showed_is_not_made_again_and_listed_once_more_if_a_newer_tree_l
             without(state, PartKind::Listener);
             state.ports[1].unseen = Some(PartKind::Listener);
             let age = if list_is_older { STEP } else { Duration::ZERO };
-            state.reads.listeners_and_pools = Some(ago(now, age));
+            state.reads.listeners_and_pools_read_at = Some(ago(now, age));
         });
         assert_eq!(found, expected);
     }
@@ -332,7 +332,7 @@ fn numbers_and_ranges_are_kept_as_desired() {
         });
         assert_eq!(found, (Done::Nothing, false));
     }
-    let unlisted = kept(|state, _| state.reads.listeners_and_pools = None);
+    let unlisted = kept(|state, _| state.reads.listeners_and_pools_read_at = None);
     assert_eq!(unlisted, (Done::Nothing, false));
 }
 

@@ -73,7 +73,7 @@ fn it_is_unclear_whether_others_serve(state: &mut State) {
 }
 
 fn outdate(state: &mut State, now: &Now) {
-    state.reads.tree.as_mut().unwrap().instant = ago(now, FRESH + STEP);
+    state.reads.tree_read_at.as_mut().unwrap().instant = ago(now, FRESH + STEP);
 }
 
 #[test]

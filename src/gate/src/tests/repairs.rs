@@ -87,7 +87,7 @@ fn what_is_broken_gets_a_put_on_a_fresh_read_when_its_time_has_come() {
         ),
         (
             |state, now| {
-                state.reads.tree.as_mut().unwrap().instant = ago(now, FRESH + STEP);
+                state.reads.tree_read_at.as_mut().unwrap().instant = ago(now, FRESH + STEP);
             },
             Done::Read,
         ),
@@ -291,7 +291,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
     assert_eq!(is_orphaned(2, span), Done::Nothing);
     assert_eq!(is_orphaned(3, span.saturating_sub(STEP)), Done::Nothing);
     let aged = |age: Duration| {
-        pruned(|state, now| state.reads.tree.as_mut().unwrap().instant = ago(now, age))
+        pruned(|state, now| state.reads.tree_read_at.as_mut().unwrap().instant = ago(now, age))
     };
     assert_eq!(aged(FRESH), Done::Delete);
     assert_eq!(aged(FRESH + STEP), Done::Read);

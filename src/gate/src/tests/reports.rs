@@ -171,7 +171,7 @@ fn a_missing_member_is_reported_where_its_machine_needs_one() {
         state.machines[&machine_name(1)].want.address
     );
     let refused = missing(|state| {
-        let since = state.reads.tree.unwrap().instant;
+        let since = state.reads.tree_read_at.unwrap().instant;
         machine(state, 1).slots[1].refusal = Some(Refusal {
             class: FailureClass::Quota,
             message: "too many".to_owned(),
@@ -233,9 +233,9 @@ fn a_member_is_stuck_that_is_pending_for_longer_than_the_alert_threshold() {
     let (state, now) = state();
     assert_eq!(
         shown.last_observed,
-        state.reads.tree.map(|read| read.wall).unwrap()
+        state.reads.tree_read_at.map(|read| read.wall).unwrap()
     );
-    let unread = finding(|state, _| state.reads.tree = None);
+    let unread = finding(|state, _| state.reads.tree_read_at = None);
     assert_eq!(unread.last_observed, now.wall);
 }
 
@@ -278,7 +278,7 @@ fn the_condition_of_a_machine_shows_what_keeps_its_members_from_being_seen() {
     let cases: [(Change, ConditionStatus, Reason); 6] = [
         (|_, _| (), True, Reason::MembersActive),
         (
-            |state, _| state.reads.tree = None,
+            |state, _| state.reads.tree_read_at = None,
             Unknown,
             Reason::NotYetObserved,
         ),

@@ -184,7 +184,7 @@ fn a_drain_that_the_data_path_has_not_applied_is_undone_when_no_worker_can_resum
     let long = Duration::from_mins(12);
     let almost = long.checked_sub(STEP).unwrap();
     let (none, serve) = (Some(NONE), Some(Others::Serve));
-    for (contradicted, others, span, reads, expected) in [
+    for (answered_itself, others, span, reads, expected) in [
         (true, serve, long, 3, weighted()),
         (true, serve, almost, 9, Done::Nothing),
         (true, None, almost, 9, Done::Nothing),
@@ -195,7 +195,7 @@ fn a_drain_that_the_data_path_has_not_applied_is_undone_when_no_worker_can_resum
     ] {
         let found = restored(|state, now| {
             state.provider = Provider::AmphoraV2;
-            machine(state, 1).contradicted = contradicted;
+            machine(state, 1).answered_itself = answered_itself;
             machine(state, 1).others = others;
             to_all(state, |state, port| {
                 let member = member(state, 1, port);
@@ -209,7 +209,7 @@ fn a_drain_that_the_data_path_has_not_applied_is_undone_when_no_worker_can_resum
         });
         assert_eq!(
             found, expected,
-            "{contradicted} {others:?} {span:?} {reads}"
+            "{answered_itself} {others:?} {span:?} {reads}"
         );
     }
 }

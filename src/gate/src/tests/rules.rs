@@ -102,7 +102,7 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
     assert_eq!(
         unhooked(|state, _| {
             leave(state, 2);
-            state.reads.tree = None;
+            state.reads.tree_read_at = None;
         }),
         held(GateCause::NotObserved)
     );
@@ -213,7 +213,7 @@ fn what_the_rules_say_at_each_stage() {
         assert_eq!(rule(state), held(GateCause::AnotherFirst), "{stage:?}");
         state.releasing = Some(name.clone());
         assert_eq!(rule(state), expected, "{stage:?} {others:?}");
-        state.reads.tree = None;
+        state.reads.tree_read_at = None;
         assert_eq!(rule(state), held(GateCause::NotObserved), "{stage:?}");
         assert!(needs.health);
     }
@@ -258,13 +258,13 @@ fn observing_asks_only_where_a_gate_could_hold() {
         assert_eq!(case(change), GateDecision::NotEvaluated, "{index}");
     }
     assert_eq!(
-        case(&|state| state.reads.tree = None),
+        case(&|state| state.reads.tree_read_at = None),
         GateDecision::Observed(GateCause::NotObserved)
     );
     // What an operator has decided comes before the rules, as where the gates are enforced.
     let of_the_operator = |gate_override: GateOverride| {
         case(&|state| {
-            state.reads.tree = None;
+            state.reads.tree_read_at = None;
             let machine = state.machines.get_mut(&machine_name(1)).unwrap();
             machine.want.gate_override = gate_override.clone();
         })

@@ -23,7 +23,7 @@ pub(crate) const STEADY: Duration = Duration::from_secs(300);
 /// The state right after a read that showed everything as it should be.
 pub(crate) fn quiet(change: impl FnOnce(&mut State, &Now)) -> (State, Now) {
     let (mut state, now) = state();
-    state.reads.tried = Some(now.instant);
+    state.reads.tree_tried_at = Some(now.instant);
     state.reads.interval = STEADY;
     state.reads.interval_after = Some(now.instant);
     state.reads.stale_after = STEADY * 3;
@@ -75,7 +75,7 @@ fn something_settles_while_it_is_not_as_it_is_to_be() {
         assert!(unsettled(change), "case {case}");
     }
     let no: [fn(&mut State, &Now); 8] = [
-        |state, _| state.reads.tree = None,
+        |state, _| state.reads.tree_read_at = None,
         |state, _| {
             state.balancer.provisioning = None;
             state.balancer.not_found = 2;
@@ -100,7 +100,7 @@ fn something_settles_while_it_is_not_as_it_is_to_be() {
                 (slot.member, slot.absent_reads) = (None, 2);
             }
         },
-        |state, _| state.last_write = state.reads.tree.map(|read| read.instant),
+        |state, _| state.last_write = state.reads.tree_read_at.map(|read| read.instant),
     ];
     for (case, change) in no.into_iter().enumerate() {
         assert!(!unsettled(change), "case {case}");
@@ -160,7 +160,7 @@ fn the_next_read_is_due_after_the_gap_that_fits_what_is_under_way() {
     for (case, (change, expected)) in cases.into_iter().enumerate() {
         assert_eq!(due(change).0, Some(expected), "case {case}");
     }
-    assert_eq!(due(|state, _| state.reads.tried = None).0, None);
+    assert_eq!(due(|state, _| state.reads.tree_tried_at = None).0, None);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn while_something_settles_reads_have_growing_gaps() {
     assert_eq!(settling(implausible).0, Some(SECOND * 2));
     // The time of the next read counts from the write, whenever the last read was.
     let written = |state: &mut State, now: &Now| {
-        state.reads.tried = Some(ago(now, SECOND * 10));
+        state.reads.tree_tried_at = Some(ago(now, SECOND * 10));
         state.reads.settling = Some(SettlingReads::from(now.instant));
     };
     assert_eq!(settling(written).0, Some(Duration::from_millis(1_050)));

@@ -228,7 +228,7 @@ fn ages(state: &mut State, clock: Clock) {
         clock.stamp(since, STUCK);
     }
     clock.maybe(&mut state.watched_since, ONLINE);
-    clock.maybe(&mut state.alarm, 0);
+    clock.maybe(&mut state.next_step_at, 0);
     if let Some(trouble) = &mut state.trouble {
         clock.stamp(&mut trouble.since, 0);
         trouble.until = clock.floor(trouble.until, 0);
@@ -238,7 +238,7 @@ fn ages(state: &mut State, clock: Clock) {
         lookup.changed_at = clock.floor(lookup.changed_at, STUCK);
     }
     let reads = &mut state.reads;
-    clock.maybe(&mut reads.tried, WARNED);
+    clock.maybe(&mut reads.tree_tried_at, WARNED);
     for took in [&mut reads.round_trip, &mut reads.waited] {
         *took = TICK
             * u32::try_from(took.as_secs() / TICK.as_secs())
@@ -254,7 +254,10 @@ fn ages(state: &mut State, clock: Clock) {
     reads.steady = reads.steady.max(4);
     if let Some(settling) = &mut reads.settling {
         // Every gap is the same, so decisions depend only on whether a read was tried since.
-        settling.start = if reads.tried.is_some_and(|tried| settling.start <= tried) {
+        settling.start = if reads
+            .tree_tried_at
+            .is_some_and(|tried| settling.start <= tried)
+        {
             clock.start
         } else {
             clock.floor(settling.start, WARNED)
@@ -262,7 +265,7 @@ fn ages(state: &mut State, clock: Clock) {
         settling.reads = settling.reads.min(1);
     }
     let unseen = state.ports.iter().any(|port| port.unseen.is_some());
-    if !unseen && let Some(listeners_and_pools) = &mut reads.listeners_and_pools {
+    if !unseen && let Some(listeners_and_pools) = &mut reads.listeners_and_pools_read_at {
         *listeners_and_pools = clock.start;
     }
     for port in &mut state.ports {
@@ -335,7 +338,7 @@ fn order(world: &mut World, clock: Clock) {
     // A write before everything that was read since has no effect on decisions any more.
     let reads = state
         .reads
-        .tree
+        .tree_read_at
         .iter()
         .chain(state.call.iter().map(|call| &call.began));
     let oldest = reads
@@ -347,7 +350,7 @@ fn order(world: &mut World, clock: Clock) {
         .filter(|written| oldest.is_some_and(|oldest| *written > oldest));
     let mut moments: Vec<&mut Instant> = Vec::new();
     moments.extend(state.last_write.as_mut());
-    moments.extend(state.reads.listeners_and_pools.as_mut());
+    moments.extend(state.reads.listeners_and_pools_read_at.as_mut());
     moments.extend(state.reads.interval_after.as_mut());
     moments.extend(
         state
@@ -357,7 +360,7 @@ fn order(world: &mut World, clock: Clock) {
     );
     for stamp in state
         .reads
-        .tree
+        .tree_read_at
         .iter_mut()
         .chain(state.call.iter_mut().map(|call| &mut call.began))
     {

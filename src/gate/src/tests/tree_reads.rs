@@ -102,7 +102,7 @@ pub(crate) fn after(
         (port.members_due, port.numbers_due) = (false, false);
     }
     let effects = read(&mut state, &mut now, change);
-    assert_eq!(state.reads.tree, Some(now.stamp()));
+    assert_eq!(state.reads.tree_read_at, Some(now.stamp()));
     (state, effects)
 }
 
@@ -205,7 +205,7 @@ fn what_is_broken_in_the_first_read_of_a_process_counts_as_repaired_once() {
         let (state, _) = after(
             |state| {
                 if is_first {
-                    state.reads.tree = None;
+                    state.reads.tree_read_at = None;
                 }
             },
             |tree| {
@@ -376,16 +376,19 @@ fn a_load_balancer_is_absent_in_the_second_read_that_does_not_find_it() {
         instant: now.instant + Duration::from_secs(seconds),
         wall: now.wall,
     };
-    let before = state.reads.tree;
+    let before = state.reads.tree_read_at;
     state.reads.listeners_and_pools_due = false;
     state.watched_since = None;
     read::not_found(&mut state, at(1));
-    assert_eq!((state.reads.tree, state.balancer.not_found), (before, 1));
+    assert_eq!(
+        (state.reads.tree_read_at, state.balancer.not_found),
+        (before, 1)
+    );
     assert!(state.ports.iter().all(|port| port.members.len() == 2));
     assert!(!state.reads.listeners_and_pools_due && state.watched_since.is_none());
     read::not_found(&mut state, at(2));
     assert!(state.balancer.is_absent() && state.reads.listeners_and_pools_due);
-    assert_eq!(state.reads.tree, Some(at(2)));
+    assert_eq!(state.reads.tree_read_at, Some(at(2)));
     assert_eq!(state.balancer.since, Some(at(2)));
     assert_eq!(state.watched_since, Some(at(2).instant));
     assert!(state.balancer.provisioning.is_none() && state.balancer.operating.is_none());
@@ -402,7 +405,7 @@ fn a_load_balancer_is_absent_in_the_second_read_that_does_not_find_it() {
     state.reads.listeners_and_pools_due = false;
     state.reads.suspect = true;
     read::not_found(&mut state, at(3));
-    assert_eq!(state.reads.tree, Some(at(3)));
+    assert_eq!(state.reads.tree_read_at, Some(at(3)));
     assert_eq!(state.balancer.since, Some(at(2)));
     assert!(!state.reads.listeners_and_pools_due && !state.reads.suspect);
 }

@@ -395,7 +395,7 @@ fn a_release_that_has_begun_is_carried_on_though_one_behind_it_could_begin() {
     let now = world.present();
     for (stage, releasing) in [(Stage::Serving, 2), (Stage::Draining, 1)] {
         let mut state = world.state.clone();
-        state.reads.tree = Some(now.stamp());
+        state.reads.tree_read_at = Some(now.stamp());
         for index in [1, 2] {
             machine(&mut state, index).want.deletion = AT_HOOK;
         }

@@ -85,7 +85,7 @@ fn the_most_telling_ground_comes_first() {
         (
             |state, _| {
                 state.desired.as_mut().unwrap().enabled = false;
-                state.reads.tree = None;
+                state.reads.tree_read_at = None;
             },
             None,
         ),

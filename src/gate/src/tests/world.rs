@@ -343,18 +343,18 @@ impl World {
                 .enumerate()
                 .min_by_key(|(_, (at, order, _))| (*at, *order))
                 .map(|(index, (at, ..))| (index, *at));
-            let alarm = self.state.alarm();
-            match (next, alarm) {
-                (Some((index, at)), alarm)
-                    if at <= end && alarm.is_none_or(|alarm| at <= alarm) =>
+            let next_step_at = self.state.next_step_at();
+            match (next, next_step_at) {
+                (Some((index, at)), next_step_at)
+                    if at <= end && next_step_at.is_none_or(|next_step_at| at <= next_step_at) =>
                 {
                     let (_, _, todo) = self.queue.swap_remove(index);
                     self.now = self.now.max(at);
                     self.watch_connection();
                     self.turn(todo);
                 }
-                (_, Some(alarm)) if alarm <= end => {
-                    self.now = self.now.max(alarm);
+                (_, Some(next_step_at)) if next_step_at <= end => {
+                    self.now = self.now.max(next_step_at);
                     self.step(Event::Tick);
                 }
                 _ => break,

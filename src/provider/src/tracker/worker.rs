@@ -67,10 +67,10 @@ impl Worker {
         let mut effects = Vec::new();
         let mut withdrawal = Withdrawal::default();
         loop {
-            let alarm = state.alarm().map(tokio::time::Instant::from_std);
+            let next_step_at = state.next_step_at().map(tokio::time::Instant::from_std);
             let sleep = async {
-                match alarm {
-                    Some(alarm) => tokio::time::sleep_until(alarm).await,
+                match next_step_at {
+                    Some(next_step_at) => tokio::time::sleep_until(next_step_at).await,
                     None => std::future::pending().await,
                 }
             };
