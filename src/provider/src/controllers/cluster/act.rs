@@ -62,7 +62,7 @@ impl Pass<'_> {
             self.act(&desired, &problems, &published, &identity).await;
         }
         spec_problems::report(&mut self, &desired, problems.clone());
-        if let GateOverride::Refused { message } = &published.facts.operator {
+        if let GateOverride::Refused { message } = &published.facts.gate_override {
             let note = format!("Annotation {}: {message}", gate_override::KEY);
             let events = &self.context.events;
             events.warning(&self.reference(), Reason::InvalidSpec, "Gate", &note);

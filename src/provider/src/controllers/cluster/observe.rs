@@ -40,7 +40,7 @@ impl Pass<'_> {
             paused: self.is_paused_or_moved(),
             cluster_deleting: related.is_being_deleted(),
             initialised: related.initialised(),
-            operator: gate_override::parse_optional(
+            gate_override: gate_override::parse_optional(
                 self.annotation(gate_override::KEY),
                 Timestamp::now(),
             ),

@@ -210,13 +210,13 @@ impl Pass<'_> {
             })
         };
         facts.cluster_deleting
-            || is_bypass(&facts.operator)
+            || is_bypass(&facts.gate_override)
             || facts.machines.iter().any(is_bypassed)
     }
 }
 
-fn is_bypass(operator: &GateOverride) -> bool {
-    matches!(operator, GateOverride::Bypass { .. })
+fn is_bypass(gate_override: &GateOverride) -> bool {
+    matches!(gate_override, GateOverride::Bypass { .. })
 }
 
 #[cfg(test)]

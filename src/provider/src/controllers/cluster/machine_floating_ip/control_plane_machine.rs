@@ -28,25 +28,28 @@ pub(crate) struct ControlPlaneMachines {
 }
 
 /// Collects the control-plane machines with these names.
-pub(crate) fn carriers(pass: &Pass<'_>, machines: &[ObjectName]) -> Carriers {
-    let mut carriers = Carriers::default();
-    for name in machines {
-        let Some(observed) = carrier(pass, name) else {
+pub(crate) fn control_plane_machines(
+    pass: &Pass<'_>,
+    names: &[ObjectName],
+) -> ControlPlaneMachines {
+    let mut machines = ControlPlaneMachines::default();
+    for name in names {
+        let Some(observed) = control_plane_machine(pass, name) else {
             continue;
         };
         if observed.awaits_release {
-            carriers
+            machines
                 .awaiting_release
                 .insert(name.clone(), observed.server);
         }
-        carriers.all.push(observed.carrier);
+        machines.all.push(observed.machine);
     }
     machines
 }
 
 /// A control-plane machine with what is known besides of its release.
-struct ObservedCarrier {
-    carrier: Carrier,
+struct ObservedMachine {
+    machine: ControlPlaneMachine,
     /// Whether the deletion of the machine waits for its release.
     awaits_release: bool,
     /// The server of the machine as last read.
@@ -54,7 +57,7 @@ struct ObservedCarrier {
 }
 
 /// The control-plane machine of this name, if it exists.
-fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
+fn control_plane_machine(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedMachine> {
     let stores = &pass.context.stores;
     let within = &name.namespace;
     let object = stores
@@ -80,7 +83,7 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
             .map(|address| address.address)
             .collect(),
         created: object.creation_timestamp().map(|time| time.0),
-        deletion: of_carrier(deletion),
+        deletion: machine_deletion(deletion),
         is_active: match &observation {
             Some(observation) => observation.server.state == ServerState::Active,
             None => status.is_some_and(|status| status.ready),
@@ -94,8 +97,8 @@ fn carrier(pass: &Pass<'_>, name: &ObjectName) -> Option<ObservedCarrier> {
             Timestamp::now(),
         ),
     };
-    Some(ObservedCarrier {
-        carrier,
+    Some(ObservedMachine {
+        machine,
         awaits_release: awaits_release(deletion) && !is_paused_or_moved(object.meta()),
         server: observation.map(|observation| observation.server),
     })

@@ -54,7 +54,7 @@ pub(crate) async fn reconcile(
     let ControlPlaneMachines {
         all,
         awaiting_release,
-    } = carriers(pass, &facts.machines);
+    } = control_plane_machines(pass, &facts.machines);
     let address = fip.address_or_id();
     let Some(holder) = holder(pass, context, &fip, &all).await? else {
         return Err(StepError::wait(
@@ -320,7 +320,7 @@ fn no_receiver(address: &str, on: &ObjectName) -> StepError {
     )
 }
 
-fn no_machine(address: &str, carriers: &[Carrier]) -> StepError {
+fn no_machine(address: &str, machines: &[ControlPlaneMachine]) -> StepError {
     let message = format!(
         "Floating IP {address} is on no control-plane machine yet; it is put on the first one whose server is ACTIVE"
     );
