@@ -1,8 +1,8 @@
 //! What admission costs: server-side applies as dry runs, a hundred at a time, against a real
 //! kube-apiserver, first without the webhook and then with it.
 //!
-//! The goal: the webhook's own 99th percentile is at most 20 ms. A hundred applies in flight keep every core busy, so the
-//! duration of the applies shows how fast the API server carries them out with one more TLS request each.
+//! The goal: the webhook's own 99th percentile is at most 20 ms. A hundred applies in flight keep every core busy, so
+//! the duration of the applies shows how fast the API server carries them out with one more TLS request each.
 
 #![expect(
     clippy::print_stdout,

@@ -1,4 +1,5 @@
-//! How many clusters are converted in a second on one core, beside plain serde, and how long a list of a thousand takes.
+//! How many clusters are converted in a second on one core, beside plain serde, and how long a list of a thousand
+//! takes.
 //!
 //! The goals: 50 000 conversions a second and core, one second for a review of 1 000 clusters.
 

@@ -1,9 +1,9 @@
-//! What 150 settled clusters of three control-plane machines cost: calls of OpenStack in an hour, resident memory, and what
-//! a restart with the default budget takes until everything was observed.
+//! What 150 settled clusters of three control-plane machines cost: calls of OpenStack in an hour, resident memory, and
+//! what a restart with the default budget takes until everything was observed.
 //!
-//! Run by `make bench`; prints the numbers and fails when a promise is broken. The calls are counted during one full sync
-//! period of ten minutes, in which every object is reconciled and every load balancer is read at its shipped interval, and
-//! multiplied by six. `CAPO_RS_BENCH_CLUSTERS` measures fewer clusters, and then records nothing.
+//! Run by `make bench`; prints the numbers and fails when a promise is broken. The calls are counted during one full
+//! sync period of ten minutes, in which every object is reconciled and every load balancer is read at its shipped
+//! interval, and multiplied by six. `CAPO_RS_BENCH_CLUSTERS` measures fewer clusters, and then records nothing.
 
 #![expect(
     clippy::print_stdout,
@@ -135,7 +135,8 @@ fn plan(name: &str) -> Plan<'_> {
     }
 }
 
-/// Creates clusters and machines. The machines of each cluster are created one after the other, as a control plane does it.
+/// Creates clusters and machines. The machines of each cluster are created one after the other, as a control plane does
+/// it.
 async fn prepare(environment: &MeasuredEnvironment, clusters: usize) {
     let names: Vec<String> = (0..clusters).map(|index| format!("c{index:03}x")).collect();
     let created = stream::iter(&names).map(|name| environment.cluster(plan(name)));

@@ -1,6 +1,6 @@
-//! How soon Cluster API may go on after Octavia is done: a member turns ACTIVE in the cloud, its machine is
-//! provisioned in Kubernetes. One new machine in each of many clusters, all at once, on one credential. And how much memory
-//! the manager has when all is settled.
+//! How soon Cluster API may go on after Octavia is done: a member turns ACTIVE in the cloud, its machine is provisioned
+//! in Kubernetes. One new machine in each of many clusters, all at once, on one credential. And how much memory the
+//! manager has when all is settled.
 //!
 //! Run by `make bench`; prints the numbers and fails when a promise is broken. Operations take 1 s, load balancers 8 s.
 
@@ -97,7 +97,8 @@ fn keeps_the_promises(runtime: &Runtime) -> bool {
     kept
 }
 
-/// The lags of one new machine in each of this many clusters, shortest first, and the manager's resident memory afterwards.
+/// The lags of one new machine in each of this many clusters, shortest first, and the manager's resident memory
+/// afterwards.
 async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
     let cloud = FakeCloud::start(Options {
         durations: Durations {

@@ -1,5 +1,5 @@
-//! The cost of monitoring: a scrape, and every panel of every board over a day of two hundred clusters in a real Prometheus
-//! (`step.rs` measures what counting costs the gate). Run by `make bench`; fails when a promise is broken.
+//! The cost of monitoring: a scrape, and every panel of every board over a day of two hundred clusters in a real
+//! Prometheus (`step.rs` measures what counting costs the gate). Run by `make bench`; fails when a promise is broken.
 
 #![expect(
     clippy::print_stdout,

@@ -1,7 +1,7 @@
 //! What a pass over a settled OpenStackServer costs the processor with a hundred servers and with a thousand.
 //!
-//! Run by `make bench`; prints the numbers and fails when a promise is broken. The sync period is chosen so that there are as
-//! many passes in a second with few servers as with many.
+//! Run by `make bench`; prints the numbers and fails when a promise is broken. The sync period is chosen so that there
+//! are as many passes in a second with few servers as with many.
 
 #![expect(
     clippy::print_stdout,

@@ -1,13 +1,13 @@
 //! How many decisions `step` makes in a second on one core. Run by `make bench`.
 //!
 //! One call of `step` takes one event, decides three gates for each of three machines, which makes nine decisions, and
-//! finds the verdict and the next call. Three mixes of events are measured: time passes; a machine's server was read again;
-//! whole passes, in which a read becomes due, the tree arrives, and every sixth time the lists arrive with it. Each mix runs
-//! with and without an observer that writes metrics. The throughput with metrics must be 95 % of that without. Few
-//! steps report an event for metrics, so most of the difference is noise.
+//! finds the verdict and the next call. Three mixes of events are measured: time passes; a machine's server was read
+//! again; whole passes, in which a read becomes due, the tree arrives, and every sixth time the lists arrive with it.
+//! Each mix runs with and without an observer that writes metrics. The throughput with metrics must be 95 % of that
+//! without. Few steps report an event for metrics, so most of the difference is noise.
 //!
-//! Events are made before the clock runs, because in the manager their content comes from the client or from a controller's
-//! pass. What `step` does with an event counts, and so does dropping it.
+//! Events are made before the clock runs, because in the manager their content comes from the client or from a
+//! controller's pass. What `step` does with an event counts, and so does dropping it.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 

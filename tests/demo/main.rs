@@ -176,7 +176,8 @@ async fn kill(rollout: &Rollout, table: &Table, kills: u64, seed: u64) {
     }
 }
 
-/// Starts a manager again that has ended because it was killed or has lost its lease on a busy machine, as a Deployment does.
+/// Starts a manager again that has ended because it was killed or has lost its lease on a busy machine, as a Deployment
+/// does.
 async fn start_again(rollout: &Rollout, table: &Table) {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;

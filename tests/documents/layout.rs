@@ -57,6 +57,21 @@ fn no_code_is_kept_that_nothing_uses() {
     }
 }
 
+/// `rustfmt` breaks code at column 100, and does not touch comments.
+#[test]
+fn comments_end_at_column_120() {
+    for (path, text) in sources() {
+        for (number, line) in (1..).zip(text.lines()) {
+            let is_comment = line.trim_start().starts_with("//");
+            let length = line.chars().count();
+            assert!(
+                !is_comment || length <= 120,
+                "{path}:{number} has {length} columns"
+            );
+        }
+    }
+}
+
 /// The paths that the `use` tree after `prefix` names, each written out.
 fn paths_of_tree(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let Some((head, group)) = tree.split_once('{') else {
@@ -115,7 +130,8 @@ fn module_of(source: &Path, path: &Path) -> Vec<String> {
     parts.filter(|part| part != "mod").collect()
 }
 
-/// The modules of a crate, each with those that it names. What a module takes from the modules around it does not count.
+/// The modules of a crate, each with those that it names. What a module takes from the modules around it does not
+/// count.
 fn imports(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let is_test = |module: &[String]| {
         let mut parts = module.iter();
@@ -147,7 +163,8 @@ fn imports(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// What is left when modules that name none of the others are taken away again and again: circles, and what leads to them.
+/// What is left when modules that name none of the others are taken away again and again: circles, and what leads to
+/// them.
 fn circles(mut imports: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     loop {
         let left: BTreeSet<String> = imports.keys().cloned().collect();

@@ -12,8 +12,8 @@ use super::variable;
 
 const ADDRESS: &str = "127.9.9.9";
 
-/// Lines of Octavia's templates that do not affect which member gets a connection: users, logs, limits of connections, the socket
-/// of its own agent, the splicing of bytes.
+/// Lines of Octavia's templates that do not affect which member gets a connection: users, logs, limits of connections,
+/// the socket of its own agent, the splicing of bytes.
 const IMMATERIAL: [&str; 11] = [
     "#",
     "daemon",

@@ -1,5 +1,5 @@
-//! What runs on any cloud, on the fake cloud: the contract, the lives of clusters and servers, and the gate. Each check has a
-//! cloud of its own.
+//! What runs on any cloud, on the fake cloud: the contract, the lives of clusters and servers, and the gate. Each check
+//! has a cloud of its own.
 
 use fake_cloud::{AssumedHealth, Command, Durations, FakeCloud, Hold, OperationRule, Options};
 use serde_json::json;
@@ -34,7 +34,8 @@ fn options() -> Options {
             // Changes take long enough for every check of what is refused in the meantime.
             load_balancer_create: 3.0,
             operation: 0.2,
-            // A load balancer is ACTIVE before its listeners. Here the time between them is so long that every check notices it.
+            // A load balancer is ACTIVE before its listeners. Here the time between them is so long that every check
+            // notices it.
             step: 0.3,
             ..Durations::default()
         },
@@ -141,7 +142,8 @@ async fn the_gate_holds_as_long_as_octavia_lies() {
     .await;
 }
 
-/// Behind amphorae that do not run, as those of the real services that tests use: no clients are served and no health is reported.
+/// Behind amphorae that do not run, as those of the real services that tests use: no clients are served and no health
+/// is reported.
 async fn lets_machines_go(provider: &str) {
     let options = Options {
         data_path: false,

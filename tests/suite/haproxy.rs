@@ -95,8 +95,8 @@ impl Balanced {
         until_active(&self.client, &self.id).await;
     }
 
-    /// Waits until six connections in a row are answered by these, in any order. Both data paths follow a change a little
-    /// later than Octavia's status.
+    /// Waits until six connections in a row are answered by these, in any order. Both data paths follow a change a
+    /// little later than Octavia's status.
     async fn until_answered_by(&self, expected: &str) {
         until(&format!("answers are {expected}"), async || {
             let mut answers = Vec::new();

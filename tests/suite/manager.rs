@@ -90,7 +90,8 @@ async fn it_is_not_ready_while_kubernetes_is_gone_and_names_a_cluster_api_that_i
     let mut manager = installation
         .start_manager(kubernetes.folder(), &[], Vec::new())
         .unwrap();
-    // No definition of Cluster API is installed. A client sees no difference between that and one that does not serve v1beta2.
+    // No definition of Cluster API is installed. A client sees no difference between that and one that does not serve
+    // v1beta2.
     manager
         .until_logged("Cluster API 1.11 or later must be installed")
         .await
@@ -161,8 +162,8 @@ async fn one_leads_the_next_takes_over_and_a_frozen_one_stops() {
         "{metrics}"
     );
 
-    // The first manager is frozen for longer than its lease. The second one takes over, and the first one stops as soon as it
-    // runs again.
+    // The first manager is frozen for longer than its lease. The second one takes over, and the first one stops as soon
+    // as it runs again.
     first.process.signal("STOP").unwrap();
     second.until_logged("Leading").await.unwrap();
     assert_ne!(holder().await, first_identity);

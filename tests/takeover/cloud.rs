@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl TestedCluster {
-    /// Starts a client that sends requests through the load balancer until it is stopped; `None` if no load balancer has a data
-    /// path.
+    /// Starts a client that sends requests through the load balancer until it is stopped; `None` if no load balancer
+    /// has a data path.
     pub(crate) async fn start_client(&self) -> Option<RequestingClient> {
         // The load balancers of these two do not serve at this moment.
         if let Moment::DeletingCluster | Moment::HalfCreatedCluster = Moment::of(self.kind) {

@@ -1,5 +1,5 @@
-//! A Cluster that Cluster API's topology controller makes from a ClusterClass: its OpenStackCluster, its control plane, its
-//! workers and their templates, with names and labels that Cluster API chooses.
+//! A Cluster that Cluster API's topology controller makes from a ClusterClass: its OpenStackCluster, its control plane,
+//! its workers and their templates, with names and labels that Cluster API chooses.
 
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ const KUBERNETES: &str = "v1.34.4";
 /// The kinds of this provider, as CAPO's users name them.
 const PROVIDER: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
 
-/// Makes templates and a ClusterClass of what a Cluster without a ClusterClass has: its KubeadmControlPlane, the template of
-/// its machines and the specification of its OpenStackCluster. All have the Cluster's name.
+/// Makes templates and a ClusterClass of what a Cluster without a ClusterClass has: its KubeadmControlPlane, the
+/// template of its machines and the specification of its OpenStackCluster. All have the Cluster's name.
 pub(crate) fn class(name: &str, cluster: &Value, of_control_plane: Vec<Value>) -> Vec<Value> {
     let metadata = json!({"name": name, "namespace": name});
     let mut documents = Vec::new();
@@ -63,7 +63,8 @@ pub(crate) fn class(name: &str, cluster: &Value, of_control_plane: Vec<Value>) -
 
 /// The Cluster of that class, with this many control-plane machines and one worker.
 pub(crate) fn cluster(name: &str, replicas: u32) -> Value {
-    // With this annotation KubeadmControlPlane does not read the certificate by port-forward to a Pod, as in the rollouts.
+    // With this annotation KubeadmControlPlane does not read the certificate by port-forward to a Pod, as in the
+    // rollouts.
     let annotations =
         json!({"machine.cluster.x-k8s.io/certificates-expiry": "2099-01-01T00:00:00Z"});
     json!({

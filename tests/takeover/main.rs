@@ -1,9 +1,9 @@
 //! A running installation of CAPO 0.14.7, the Go provider, is taken over by capo-rs and given back, with real etcd,
 //! kube-apiserver and Cluster API managers on the fake cloud. Run by `make takeover`.
 //!
-//! CAPO makes a cluster of every kind ([`kinds`]), each in a namespace and on a cloud of its own. Then CAPO is stopped and
-//! capo-rs takes over ([`swap`]), adds and removes machines, and CAPO gets everything back ([`course`]). All kinds go through
-//! this once and side by side. Each test judges its own kind from the record of the calls to its cloud.
+//! CAPO makes a cluster of every kind ([`kinds`]), each in a namespace and on a cloud of its own. Then CAPO is stopped
+//! and capo-rs takes over ([`swap`]), adds and removes machines, and CAPO gets everything back ([`course`]). All kinds
+//! go through this once and side by side. Each test judges its own kind from the record of the calls to its cloud.
 
 #![allow(
     clippy::unwrap_used,

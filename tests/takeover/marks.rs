@@ -1,5 +1,5 @@
-//! What CAPO leaves on its objects besides their fields, against the list of what it is known to write: a name, finalizer,
-//! annotation, label, tag or description that is not in the list fails the test.
+//! What CAPO leaves on its objects besides their fields, against the list of what it is known to write: a name,
+//! finalizer, annotation, label, tag or description that is not in the list fails the test.
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,

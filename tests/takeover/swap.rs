@@ -28,7 +28,8 @@ pub(crate) fn stop(mut process: Guarded) {
     let _ = process.wait(Duration::from_secs(10));
 }
 
-/// Removes CAPO's webhooks. Their entries would otherwise stay beside ours and point at a manager that does not run any more.
+/// Removes CAPO's webhooks. Their entries would otherwise stay beside ours and point at a manager that does not run any
+/// more.
 pub(crate) async fn remove_webhooks(client: &Client) -> Result<(), Error> {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     api.delete(WEBHOOKS, &DeleteParams::default()).await?;

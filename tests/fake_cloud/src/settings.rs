@@ -26,8 +26,8 @@ pub struct Options {
     pub default_provider: String,
     /// Whether load balancers on loopback addresses listen.
     pub data_path: bool,
-    /// The HAProxy that carries the connections of amphora providers; libraries that it needs may lie in the folder `lib`
-    /// beside it. Without it the cloud carries them itself.
+    /// The HAProxy that carries the connections of amphora providers; libraries that it needs may lie in the folder
+    /// `lib` beside it. Without it the cloud carries them itself.
     pub haproxy: Option<PathBuf>,
     /// The health of members behind a monitor that no data path checks.
     pub assumed_health: AssumedHealth,

@@ -14,9 +14,9 @@ use crate::{
 
 const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
 
-/// All three Machines are deleted at once. Two are let go one after the other. The third is held and serves until the deletion of
-/// the whole Cluster lets it go. KubeadmControlPlane keeps its own hook on all three, because no machine is left that it calls
-/// healthy, so no API server dies before that.
+/// All three Machines are deleted at once. Two are let go one after the other. The third is held and serves until the
+/// deletion of the whole Cluster lets it go. KubeadmControlPlane keeps its own hook on all three, because no machine is
+/// left that it calls healthy, so no API server dies before that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_machines_deleted_at_once_the_last_stays() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -47,8 +47,8 @@ async fn of_three_machines_deleted_at_once_the_last_stays() {
     proof.end(rollout, &Promises::default()).await;
 }
 
-/// While one deletion is held, KubeadmControlPlane looks at no other machine, until an operator ends the hold. With external etcd
-/// KubeadmControlPlane then defers the remediation of the other machine for good, so the test ends there.
+/// While one deletion is held, KubeadmControlPlane looks at no other machine, until an operator ends the hold. With
+/// external etcd KubeadmControlPlane then defers the remediation of the other machine for good, so the test ends there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_deletion_freezes_the_remediation_of_others() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -119,8 +119,8 @@ async fn a_held_deletion_freezes_the_remediation_of_others() {
     proof.end(rollout, &Promises::default()).await;
 }
 
-/// A machine whose API server has died is deleted by hand, which is what a remediation does: the other machines serve, so it is
-/// let go.
+/// A machine whose API server has died is deleted by hand, which is what a remediation does: the other machines serve,
+/// so it is let go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_machine_is_let_go_and_replaced() {
     let rollout = Rollout::start(RolloutOptions {
@@ -148,8 +148,9 @@ async fn a_dead_machine_is_let_go_and_replaced() {
     proof.end(rollout, &promises).await;
 }
 
-/// The same while the members of the others are in ERROR, so that the gate can't tell whether any of them serves. The deletion of
-/// the dead machine makes nothing worse, so KubeadmControlPlane replaces it, and no operator has to bypass the gate.
+/// The same while the members of the others are in ERROR, so that the gate can't tell whether any of them serves. The
+/// deletion of the dead machine makes nothing worse, so KubeadmControlPlane replaces it, and no operator has to bypass
+/// the gate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error() {
     let rollout = Rollout::start(RolloutOptions {
@@ -203,8 +204,8 @@ async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error(
     assert_eq!(figures.failed, 0);
 }
 
-/// A control plane is scaled from three machines to one. The machines are deleted one after the other, and the member of the last
-/// one is never changed.
+/// A control plane is scaled from three machines to one. The machines are deleted one after the other, and the member
+/// of the last one is never changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_become_one() {
     let (rollout, proof) = complete(RolloutOptions {

@@ -1,5 +1,5 @@
-//! Negative controls: without the gate the same harness shows the failures that are reported of other providers, so the proof of
-//! the other scenarios is able to fail.
+//! Negative controls: without the gate the same harness shows the failures that are reported of other providers, so the
+//! proof of the other scenarios is able to fail.
 
 use fake_cloud::Provisioning;
 use serde_json::json;
@@ -40,9 +40,9 @@ fn failed(rollout: &Rollout) -> usize {
     entries.iter().filter(|entry| failed(&entry.what)).count()
 }
 
-/// The failure that is reported of other providers: new members stay PENDING_CREATE under an ACTIVE load balancer, and their
-/// machines can't be reached. All machines are replaced nevertheless, and when the last old one is gone, no member of the pool
-/// serves.
+/// The failure that is reported of other providers: new members stay PENDING_CREATE under an ACTIVE load balancer, and
+/// their machines can't be reached. All machines are replaced nevertheless, and when the last old one is gone, no
+/// member of the pool serves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_stay_pending_take_the_cluster_off_line() {
     let options = RolloutOptions {
@@ -112,7 +112,8 @@ fn leave_pending(rollout: &Rollout) {
     }
 }
 
-/// Without any fault requests fail, because KubeadmControlPlane stops the API server before Octavia has removed its member.
+/// Without any fault requests fail, because KubeadmControlPlane stops the API server before Octavia has removed its
+/// member.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_are_removed_late_lose_requests() {
     let rollout = Rollout::start(without_the_gate(without_retries("off-late"))).await;
@@ -129,8 +130,8 @@ async fn members_that_are_removed_late_lose_requests() {
     assert!(lost > 0, "no request was lost:\n{}", result.page);
 }
 
-/// The same cloud with the gate: each member is removed before its API server dies, and each new member gets connections only
-/// when its API server answers.
+/// The same cloud with the gate: each member is removed before its API server dies, and each new member gets
+/// connections only when its API server answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_are_removed_in_time_lose_none() {
     let rollout = Rollout::start(without_retries("in-time")).await;
@@ -141,8 +142,8 @@ async fn members_that_are_removed_in_time_lose_none() {
     assert_eq!((figures.replaced, figures.failed), (3, 0));
 }
 
-/// The only machine is replaced by one whose API server starts 30 s after its server. Without the gate the new member gets
-/// clients all this time, and every second request is refused.
+/// The only machine is replaced by one whose API server starts 30 s after its server. Without the gate the new member
+/// gets clients all this time, and every second request is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_long_before_its_api_server_is_up_loses_requests() {
     let options = without_the_gate(one_machine(without_retries("off-joining")));
@@ -201,8 +202,8 @@ pub(super) async fn without_a_monitor(rollout: Rollout) -> (Rollout, Proof) {
     (rollout, proof)
 }
 
-/// The number of requests that failed while the data path had a member whose API server `is_such`. The argument is `None` if the
-/// API server of the machine was not started yet.
+/// The number of requests that failed while the data path had a member whose API server `is_such`. The argument is
+/// `None` if the API server of the machine was not started yet.
 fn lost_to(rollout: &Rollout, is_such: impl Fn(Option<&ApiServer>) -> bool) -> usize {
     let mut world = World::default();
     let mut lost = 0;

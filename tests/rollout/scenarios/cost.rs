@@ -1,5 +1,5 @@
-//! What the gate costs: the same rolling update without it and with it, one after the other. Side by side, they would share the
-//! processors, and the wait for these would be longer than what is measured.
+//! What the gate costs: the same rolling update without it and with it, one after the other. Side by side, they would
+//! share the processors, and the wait for these would be longer than what is measured.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,10 @@ use crate::{
     rollout::{Rollout, RolloutOptions},
 };
 
-/// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included. 2 s are promised: two
-/// operations of a second and two proofs, less what Octavia need not do afterwards. Four runs took 1.6 to 2.2 s, 1.8 on average. They differ,
-/// because API servers do not start equally fast and Cluster API looks at some things once a second.
+/// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included. 2 s are promised:
+/// two operations of a second and two proofs, less what Octavia need not do afterwards. Four runs took 1.6 to 2.2 s,
+/// 1.8 on average. They differ, because API servers do not start equally fast and Cluster API looks at some things once
+/// a second.
 const AT_MOST: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,8 +12,8 @@ use crate::{
     rollout::{HOOK, Rollout, RolloutOptions},
 };
 
-/// Another program deletes the load balancer. It is created again at the same address with every member. In the meantime no
-/// machine is let go, not even one that is deleted by hand.
+/// Another program deletes the load balancer. It is created again at the same address with every member. In the
+/// meantime no machine is let go, not even one that is deleted by hand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_load_balancer_is_created_again() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -68,8 +68,8 @@ async fn a_load_balancer_that_others_keep_busy() {
     proof.end(rollout, &Promises::default()).await;
 }
 
-/// Machines that were created while the gate was off get hooks when it is switched on. A machine that is being deleted at that
-/// time gets none.
+/// Machines that were created while the gate was off get hooks when it is switched on. A machine that is being deleted
+/// at that time gets none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn machines_from_before_the_gate_get_hooks() {
     let rollout = Rollout::start(RolloutOptions {
@@ -118,8 +118,8 @@ async fn machines_from_before_the_gate_get_hooks() {
     proof.end(rollout, &promises).await;
 }
 
-/// The status of a machine is wiped while one member is in ERROR. A machine that Cluster API has admitted is provisioned again at
-/// once, and nothing changes in the cloud.
+/// The status of a machine is wiped while one member is in ERROR. A machine that Cluster API has admitted is
+/// provisioned again at once, and nothing changes in the cloud.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_status_comes_back_at_once() {
     let (rollout, proof) = complete(RolloutOptions {

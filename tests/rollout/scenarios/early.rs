@@ -1,5 +1,5 @@
-//! What a client notices of a member that joins: nothing with the gate. Without it, requests wait until the API server of the
-//! member is up.
+//! What a client notices of a member that joins: nothing with the gate. Without it, requests wait until the API server
+//! of the member is up.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::{
     rollout::{Rollout, RolloutOptions},
 };
 
-/// How long the new API server accepts connections before it answers. An API server that starts on a slow machine behaves like
-/// this.
+/// How long the new API server accepts connections before it answers. An API server that starts on a slow machine
+/// behaves like this.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// One machine is replaced with the gate, and one without, side by side on equally busy processors. The provider has no health
-/// monitors, so only the gate checks whether a member answers.
+/// One machine is replaced with the gate, and one without, side by side on equally busy processors. The provider has no
+/// health monitors, so only the gate checks whether a member answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
     let gated = one_machine("on-early");

@@ -66,7 +66,8 @@ async fn a_cluster_goes_without_its_load_balancer() {
     rollout.end().await;
 }
 
-/// A user has removed the finalizers of the Cluster. Cluster API does nothing more for it, and still no hook of ours stays.
+/// A user has removed the finalizers of the Cluster. Cluster API does nothing more for it, and still no hook of ours
+/// stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_cluster_no_hook_stays() {
     let rollout = Rollout::start(one("gone-cluster")).await;
@@ -90,7 +91,8 @@ async fn without_a_cluster_no_hook_stays() {
     rollout.write_result();
 }
 
-/// The first machine never comes up. It is replaced although no other machine serves, because no machine has served before.
+/// The first machine never comes up. It is replaced although no other machine serves, because no machine has served
+/// before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_machine_that_never_comes_up_is_replaced() {
     let rollout = Rollout::start(one("never-up")).await;

@@ -23,8 +23,8 @@ async fn a_pending_member_holds_the_rollout() {
     rollout.until_admitted(&first).await;
     let second = rollout.machine_after(&known).await;
     rollout.breaks(json!({"hold": {"member": second, "status": "PENDING_CREATE"}}));
-    // The infrastructure of the cluster stays ready although a member is not, because otherwise Cluster API would call the
-    // Cluster unavailable.
+    // The infrastructure of the cluster stays ready although a member is not, because otherwise Cluster API would call
+    // the Cluster unavailable.
     let before = standing(&rollout).await;
     rollout
         .stays_held(&second, "MemberPending", Duration::from_secs(30))

@@ -1,6 +1,6 @@
-//! Twenty clusters roll out at once with one credential, and their manager may send Octavia five requests a second: all rollouts
-//! finish, no gate decides wrongly, and no cluster is starved. The manager and the fake cloud are processes; Cluster API is a
-//! script, since twenty real control planes would be sixty kube-apiservers.
+//! Twenty clusters roll out at once with one credential, and their manager may send Octavia five requests a second: all
+//! rollouts finish, no gate decides wrongly, and no cluster is starved. The manager and the fake cloud are processes;
+//! Cluster API is a script, since twenty real control planes would be sixty kube-apiservers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -91,8 +91,8 @@ async fn twenty_clusters_roll_at_once_on_one_credential() {
     cloud.is_as_it_should_be(&clusters).await;
 }
 
-/// Checks that no span of ten seconds has more calls than the budget and its burst allow. A busy machine may shift a call by half
-/// a second.
+/// Checks that no span of ten seconds has more calls than the budget and its burst allow. A busy machine may shift a
+/// call by half a second.
 fn budget_was_kept(calls: &[f64]) {
     let span = 10.0;
     let allowed = f64::from(QPS) * (span + 0.5) + f64::from(QPS);
@@ -268,7 +268,8 @@ impl Cluster {
         }
     }
 
-    /// Replaces its machines one after the other, the new one first, as KubeadmControlPlane does. Returns how long this took.
+    /// Replaces its machines one after the other, the new one first, as KubeadmControlPlane does. Returns how long this
+    /// took.
     async fn roll(&self) -> Duration {
         let begun = Instant::now();
         for old in 0..REPLICAS {

@@ -15,8 +15,8 @@ use crate::{
     timeline::What,
 };
 
-/// The Secret is replaced by one of another project, and a process that has never seen the cluster's own project must judge a
-/// release. It creates nothing there and releases nothing.
+/// The Secret is replaced by one of another project, and a process that has never seen the cluster's own project must
+/// judge a release. It creates nothing there and releases nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_another_project_nothing_is_created_and_nothing_released() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -85,8 +85,8 @@ async fn replace_credentials(rollout: &Rollout, clouds_yaml: &str) {
     apply(&rollout.client, &[secret]).await.unwrap();
 }
 
-/// A user removes a machine with all of its objects but not its member, and the next machine gets its address. The member that
-/// was left is removed, and the new machine gets its own and is admitted.
+/// A user removes a machine with all of its objects but not its member, and the next machine gets its address. The
+/// member that was left is removed, and the new machine gets its own and is admitted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_was_left_at_a_reused_address_goes_and_the_new_machine_is_admitted() {
     let rollout = Rollout::start(RolloutOptions {

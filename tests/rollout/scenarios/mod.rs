@@ -1,5 +1,5 @@
-//! The scenarios: each is a script of what happens to a control plane, with faults at given moments. `tests/rollout/README.md`
-//! has a table of them.
+//! The scenarios: each is a script of what happens to a control plane, with faults at given moments.
+//! `tests/rollout/README.md` has a table of them.
 
 mod by_hand;
 mod controls;
@@ -32,8 +32,8 @@ use crate::{
 /// The gate's reasons while it waits for something that takes a while in every rollout.
 const WAITS: [&str; 3] = ["MemberPending", "NoOtherMemberServing", "HealthUnavailable"];
 
-/// The thresholds of a member that stays PENDING, so short that a hold of 20 s passes the last of them too. The operation that is
-/// pending is not repeated: with amphorav2 that would happen at the second threshold.
+/// The thresholds of a member that stays PENDING, so short that a hold of 20 s passes the last of them too. The
+/// operation that is pending is not repeated: with amphorav2 that would happen at the second threshold.
 const THRESHOLDS: [&str; 4] = [
     "--member-warn-after=5s",
     "--member-alert-after=10s",
@@ -49,11 +49,12 @@ async fn complete(options: RolloutOptions) -> (Rollout, Proof) {
     (rollout, proof)
 }
 
-/// What others rely on in the status of a Cluster: Cluster API calls it available, and a MachineHealthCheck judges its workers.
+/// What others rely on in the status of a Cluster: Cluster API calls it available, and a MachineHealthCheck judges its
+/// workers.
 const RELIED_ON: [&str; 2] = ["Available", "InfrastructureReady"];
 
-/// The conditions of the Cluster that others rely on, which must be True, with the times of their last transitions. Equal results
-/// at two moments show that none of them was anything else in between.
+/// The conditions of the Cluster that others rely on, which must be True, with the times of their last transitions.
+/// Equal results at two moments show that none of them was anything else in between.
 async fn standing(rollout: &Rollout) -> Vec<(&'static str, Value)> {
     let cluster = rollout.get("Cluster", &rollout.cluster).await.unwrap();
     let conditions = cluster["status"]["conditions"].as_array().unwrap();
@@ -89,10 +90,10 @@ async fn stays_hooked(rollout: &Rollout, machine: &str, how_long: Duration) {
     }
 }
 
-/// A machine that is replaced may cost 16 calls to Octavia: 8 until its successor's member is enabled and 8 for its own release.
-/// Each further port may cost 10 more: a write and a read each for the creation, the enabling, the draining and the removal of
-/// its member, and its member list for the first and for the last decision about the release. One more is
-/// allowed for every 5 s in which the gate waited for a member's health, or for the end of PENDING.
+/// A machine that is replaced may cost 16 calls to Octavia: 8 until its successor's member is enabled and 8 for its own
+/// release. Each further port may cost 10 more: a write and a read each for the creation, the enabling, the draining
+/// and the removal of its member, and its member list for the first and for the last decision about the release. One
+/// more is allowed for every 5 s in which the gate waited for a member's health, or for the end of PENDING.
 fn assert_calls(figures: &Figures, ports: usize) {
     let for_each = 16 + 10 * (u64::try_from(ports).unwrap() - 1);
     let waits = |hold: &&Hold| {

@@ -1,5 +1,5 @@
-//! The ways to switch the gate off while a Machine is being deleted and held: the mode `observe`, the mode `off`, and `capo-rs
-//! release-hooks` without a manager.
+//! The ways to switch the gate off while a Machine is being deleted and held: the mode `observe`, the mode `off`, and
+//! `capo-rs release-hooks` without a manager.
 
 use std::process::Command;
 
@@ -26,8 +26,8 @@ async fn held(name: &'static str) -> (Rollout, String) {
     (rollout, machine)
 }
 
-/// A manager with this mode lets the held Machine go, although no API server serves any more then, and the Machine's successor
-/// gets no hook.
+/// A manager with this mode lets the held Machine go, although no API server serves any more then, and the Machine's
+/// successor gets no hook.
 async fn lets_go(name: &'static str, mode: &str) {
     let (rollout, machine) = held(name).await;
     rollout.start_manager(&[mode]).await;
@@ -82,8 +82,8 @@ async fn released_hooks_let_a_held_machine_go() {
     assert!(output.status.success(), "{said}{complaints}");
     let expected = "Machines released: 1, members enabled: 0, failures: 0";
     assert!(said.contains(expected), "{said}{complaints}");
-    // KubeadmControlPlane removes its own hook when ours is gone, and Cluster API then deletes the infrastructure. No manager
-    // runs that carries this out.
+    // KubeadmControlPlane removes its own hook when ours is gone, and Cluster API then deletes the infrastructure. No
+    // manager runs that carries this out.
     rollout
         .until_object(
             "Machine",

@@ -1,5 +1,5 @@
-//! Nothing goes wrong: every kind of rolling update, with API servers that are there at once and with ones that need 30 s,
-//! so that a new member fails its first checks and takes a while to be up.
+//! Nothing goes wrong: every kind of rolling update, with API servers that are there at once and with ones that need 30
+//! s, so that a new member fails its first checks and takes a while to be up.
 
 use std::time::Duration;
 

@@ -11,8 +11,8 @@ use crate::{
 /// The hook of another program. It keeps a machine that nothing else holds any more.
 const ANOTHER_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/backup";
 
-/// Our hook is removed and the old API server lives on, because the hook of another program holds its Machine. Then the new
-/// member fails. The old member is created again, and is removed when the new one serves again.
+/// Our hook is removed and the old API server lives on, because the hook of another program holds its Machine. Then the
+/// new member fails. The old member is created again, and is removed when the new one serves again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_is_created_again_after_the_hook_while_no_other_one_serves() {
     let (rollout, proof) = complete(RolloutOptions {

@@ -14,8 +14,8 @@ use crate::{
 /// A label of the workers.
 const POOL: (&str, &str) = ("pool", "workers");
 
-/// A MachineHealthCheck judges no worker of a Cluster whose infrastructure is not ready. The infrastructure stays ready while a
-/// member is PENDING, so a worker whose Node fails during the hold is deleted and replaced during the hold.
+/// A MachineHealthCheck judges no worker of a Cluster whose infrastructure is not ready. The infrastructure stays ready
+/// while a member is PENDING, so a worker whose Node fails during the hold is deleted and replaced during the hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_health_check_replaces_a_worker_while_the_rollout_is_held() {
     let rollout = Rollout::start(RolloutOptions {
@@ -64,7 +64,8 @@ async fn a_health_check_replaces_a_worker_while_the_rollout_is_held() {
     assert_eq!((figures.replaced, figures.failed), (1, 0));
 }
 
-/// A MachineDeployment with one worker, and a MachineHealthCheck that has a worker replaced 5 s after its Node has failed.
+/// A MachineDeployment with one worker, and a MachineHealthCheck that has a worker replaced 5 s after its Node has
+/// failed.
 fn workers(rollout: &Rollout) -> [Value; 3] {
     let (name, cluster) = (WORKERS, &rollout.cluster);
     let metadata = json!({"name": name, "namespace": rollout.namespace});
@@ -77,8 +78,8 @@ fn workers(rollout: &Rollout) -> [Value; 3] {
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "metadata": metadata,
         "spec": {
             "clusterName": cluster, "replicas": 1, "selector": {"matchLabels": labels},
-            // With this value the MachineDeployment, and with it the Cluster, counts as available while its only worker is
-            // missing.
+            // With this value the MachineDeployment, and with it the Cluster, counts as available while its only worker
+            // is missing.
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}},
             "template": {
                 "metadata": {"labels": labels},

@@ -177,7 +177,8 @@ async fn take_over(namespace: &str, with_bastion: bool) {
     capo.balancer_is_active(id).await;
     let mark = environment.cloud.control().last_call();
 
-    // The objects as CAPO leaves them. They are paused, because the operator pauses them before the deployments are swapped.
+    // The objects as CAPO leaves them. They are paused, because the operator pauses them before the deployments are
+    // swapped.
     let change = if with_bastion {
         json!({"bastion": {"enabled": true, "spec": bastion_machine()},
     "apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}})

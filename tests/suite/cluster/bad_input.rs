@@ -1,5 +1,5 @@
-//! Input that can't work: a condition says what is wrong, there is one event and no storm of calls, and the cluster becomes ready
-//! after the input is corrected.
+//! Input that can't work: a condition says what is wrong, there is one event and no storm of calls, and the cluster
+//! becomes ready after the input is corrected.
 
 use serde_json::{Value, json};
 

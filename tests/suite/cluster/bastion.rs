@@ -32,8 +32,8 @@ async fn with_bastion(environment: &Environment, bastion: Value) -> Value {
     until_bastion(environment).await
 }
 
-/// The OpenStackCluster as soon as its bastion is ready for the present generation. A pass that stops before the bastion
-/// leaves the condition as it was, with the generation that it was judged for.
+/// The OpenStackCluster as soon as its bastion is ready for the present generation. A pass that stops before the
+/// bastion leaves the condition as it was, with the generation that it was judged for.
 async fn until_bastion(environment: &Environment) -> Value {
     environment
         .until_object("OpenStackCluster", "c1", |cluster| {

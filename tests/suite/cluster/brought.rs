@@ -1,5 +1,5 @@
-//! Networks, subnets and routers that the user provides, a load balancer on a network of its own, a router at addresses of the
-//! user's choice, and credentials that clusters share.
+//! Networks, subnets and routers that the user provides, a load balancer on a network of its own, a router at addresses
+//! of the user's choice, and credentials that clusters share.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -188,7 +188,8 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
     let router = raw.get("network", &path).await.1;
     let addresses = &router["router"]["external_gateway_info"]["external_fixed_ips"];
     assert_eq!(addresses[0]["ip_address"], address, "{addresses}");
-    // The calls are those of CAPO: the router is created without a gateway, and an update sets the gateway with its addresses.
+    // The calls are those of CAPO: the router is created without a gateway, and an update sets the gateway with its
+    // addresses.
     let calls = environment.cloud.control().calls_since(0);
     let gateway = |label: &str| {
         let call = calls.iter().find(|call| call.label == label);

@@ -1,4 +1,5 @@
-//! Networks and addresses that the spec chooses in ways that CAPO also accepts: by a DNS name, without subnets, by an id alone.
+//! Networks and addresses that the spec chooses in ways that CAPO also accepts: by a DNS name, without subnets, by an
+//! id alone.
 
 use std::net::Ipv4Addr;
 

@@ -94,7 +94,8 @@ async fn a_deletion_takes_trunks_and_the_ports_of_servers_and_load_balancers_tha
         .await;
 }
 
-/// Checks that there are few calls between two attempts of a deletion that waits. Each attempt has a call with this label.
+/// Checks that there are few calls between two attempts of a deletion that waits. Each attempt has a call with this
+/// label.
 async fn assert_passes_cost_little(environment: &Environment, attempt: &str) {
     let mark = environment.cloud.control().last_call();
     for _ in 0..3 {

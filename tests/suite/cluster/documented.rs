@@ -59,7 +59,8 @@ async fn every_documented_manifest_works() {
         environment
             .until_object("OpenStackCluster", name, |cluster| {
                 let wanted = match name.as_str() {
-                    // There is no machine here, and only a machine can get the floating IP, so the cluster need not be Ready.
+                    // There is no machine here, and only a machine can get the floating IP, so the cluster need not be
+                    // Ready.
                     "own-network" | "security-groups" | "without-load-balancer" | "bastion" => {
                         &["NetworkReady", "RouterReady", "SecurityGroupsReady"][..]
                     }

@@ -129,8 +129,8 @@ async fn undisturbed(environment: &Environment) -> BTreeSet<KindOfCall> {
         .collect()
 }
 
-/// Creates and deletes one cluster with a kill after a call of each phase, which `chosen` selects. Returns the kinds of the
-/// calls that were reached; there are none where neither phase has such a call.
+/// Creates and deletes one cluster with a kill after a call of each phase, which `chosen` selects. Returns the kinds of
+/// the calls that were reached; there are none where neither phase has such a call.
 async fn killed(environment: &mut Environment, name: &str, chosen: &Value) -> BTreeSet<KindOfCall> {
     let kill = Kill::at(environment, chosen);
     create(environment, name).await;

@@ -50,8 +50,8 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
     assert_eq!(made["status"]["failureDomains"][0]["controlPlane"], true);
     assert_eq!(environment.cloud.control().duplicates(), []);
 
-    // After the first pass, the events of our own writes are over. The next pass finds everything, changes nothing, and leaves
-    // the reads of the load balancer to its worker.
+    // After the first pass, the events of our own writes are over. The next pass finds everything, changes nothing, and
+    // leaves the reads of the load balancer to its worker.
     environment.one_more_pass("c1").await;
     let (sequence, version) = (
         environment.cloud.control().last_call(),

@@ -77,8 +77,8 @@ async fn one_that_vanished_is_created_again_behind_the_same_address() {
         let status = &object["status"]["apiServerManagedLoadBalancer"];
         ["ip", "internalIP"].map(|field| status[field].clone())
     };
-    // The fake cloud gives out the address after the highest one that is in use. With a port above the VIP, a load balancer
-    // that asks for no address does not get the VIP's again.
+    // The fake cloud gives out the address after the highest one that is in use. With a port above the VIP, a load
+    // balancer that asks for no address does not get the VIP's again.
     let user = environment.openstack();
     let network = first["status"]["network"]["id"].as_str().unwrap();
     let new = NewPort {

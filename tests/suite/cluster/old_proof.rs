@@ -1,5 +1,5 @@
-//! A proof of requests through the floating IP counts for 15 s. If the hook is to be removed later than that, it stays until
-//! there is a new proof.
+//! A proof of requests through the floating IP counts for 15 s. If the hook is to be removed later than that, it stays
+//! until there is a new proof.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -30,8 +30,8 @@ async fn a_machine_is_not_released_on_a_proof_that_has_grown_old_while_kubernete
     held.arrived().await;
     assert_eq!(carrier(&environment), "cp-1-0");
 
-    // As long as Neutron fails, no pass over the cluster decides on the gate again or begins a new proof: the gate stays open
-    // while its proof grows old.
+    // As long as Neutron fails, no pass over the cluster decides on the gate again or begins a new proof: the gate
+    // stays open while its proof grows old.
     environment.endpoint_requests.forget();
     environment.command(json!({"fault": {"match": {"service": "network"}, "status": 503}}));
     tokio::time::sleep(UNTIL_OLD).await;

@@ -1,8 +1,8 @@
-//! Octavia fails in four ways at once, on four clouds under one manager: there are few calls and few writes, and the service is
-//! used again soon after the outage.
+//! Octavia fails in four ways at once, on four clouds under one manager: there are few calls and few writes, and the
+//! service is used again soon after the outage.
 //!
-//! The outage is shortened; `CAPO_RS_OUTAGE_SECONDS=120` (as `make deep` does) gives it its full length and also checks the
-//! promises in seconds, which beside other tests would depend on the machine.
+//! The outage is shortened; `CAPO_RS_OUTAGE_SECONDS=120` (as `make deep` does) gives it its full length and also checks
+//! the promises in seconds, which beside other tests would depend on the machine.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,8 @@ impl Way {
         fault
     }
 
-    /// How long after the end of the outage a client may still wait: for the end of its last call, or for the Retry-After.
+    /// How long after the end of the outage a client may still wait: for the end of its last call, or for the
+    /// Retry-After.
     fn aftermath(self) -> Duration {
         match self {
             Self::Hang => TIME_OUT,

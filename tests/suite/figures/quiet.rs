@@ -67,8 +67,8 @@ async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_b
     }
 }
 
-/// Creates a cluster with one port and a cluster with three ports, each with three machines, and a cluster with one machine whose
-/// load balancer will hang.
+/// Creates a cluster with one port and a cluster with three ports, each with three machines, and a cluster with one
+/// machine whose load balancer will hang.
 async fn settled_control_planes(environment: &MeasuredEnvironment) {
     for plan in [ONE, THREE, HUNG] {
         environment.cluster(plan).await;
@@ -147,8 +147,8 @@ async fn adding_a_member_beside_a_hung_load_balancer(
     assert!(calls.len() < before);
     let is_creation = |call: &&Call| call.label == "loadbalancer_member_create";
     let created = calls.iter().find(is_creation).unwrap().at;
-    // These are the calls until the member was created. One more call reads the result. Later calls are not part of the machine's
-    // admission.
+    // These are the calls until the member was created. One more call reads the result. Later calls are not part of the
+    // machine's admission.
     let waiting = calls.iter().filter(|call| call.at < created + CREATION);
     assert!(waiting.count() < 5, "{:?}", labels(&calls));
     control.command(Command::Clear("all".to_owned())).unwrap();

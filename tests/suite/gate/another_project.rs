@@ -1,5 +1,5 @@
-//! Credentials that lead to another project from one moment to the next, and an object of a cluster that is removed without a
-//! deletion.
+//! Credentials that lead to another project from one moment to the next, and an object of a cluster that is removed
+//! without a deletion.
 
 use std::time::{Duration, Instant};
 
@@ -114,8 +114,8 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
     );
 }
 
-/// A cluster taken over from CAPO, whose objects have the ids of CAPO's status. The other project has a load balancer and a
-/// network with the same names.
+/// A cluster taken over from CAPO, whose objects have the ids of CAPO's status. The other project has a load balancer
+/// and a network with the same names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_balancer_of_the_same_name_does_not_make_another_project_the_clusters() {
     let mut environment = Environment::in_namespace("same-name").start().await;
@@ -234,8 +234,8 @@ async fn a_machine_with_credentials_of_its_own_is_deleted_in_its_own_project() {
     assert_eq!(environment.leftovers("w0"), Vec::<String>::new());
 }
 
-/// The credentials lead to another project at the start of a process that has never seen the cluster's own, and the status of
-/// the cluster, which is being deleted, does not tell that.
+/// The credentials lead to another project at the start of a process that has never seen the cluster's own, and the
+/// status of the cluster, which is being deleted, does not tell that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_of_a_deleted_cluster_are_not_left_behind_after_a_restart() {
     let mut environment = Environment::in_namespace("restarted-elsewhere")
@@ -315,8 +315,9 @@ async fn a_cluster_without_machines_is_neither_made_again_nor_left_behind_in_ano
     );
 }
 
-/// The credentials of the machine alone lead to another project. The load balancer is read with those of the cluster, and the
-/// health of members is unknown, so only the machine's project keeps the absence of its server from opening its gate.
+/// The credentials of the machine alone lead to another project. The load balancer is read with those of the cluster,
+/// and the health of members is unknown, so only the machine's project keeps the absence of its server from opening its
+/// gate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_absent_in_another_project_is_not_gone() {
     let environment = Environment::in_namespace("absent-elsewhere").start().await;

@@ -101,8 +101,8 @@ async fn a_member_left_at_an_old_address_is_replaced_and_a_foreign_one_is_left_a
     cluster(&environment, "10.6.0.0/24", "amphora").await;
     join(&environment, &["m0"]).await;
 
-    // A member with our name has another address. The machine with this name exists, so its own member is created before the
-    // foreign one is removed.
+    // A member with our name has another address. The machine with this name exists, so its own member is created
+    // before the foreign one is removed.
     let ours = format!("{}-6443-m1", balancer_name(&environment));
     let far = stranger(&environment, &ours, "10.6.0.250".parse().unwrap()).await;
     create(&environment, "m1").await;
@@ -183,7 +183,8 @@ async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
     // A user removes the finalizer. The last member that serves and the hook stay, and an event reports this.
     strip(&environment, "m0").await;
     environment.cluster_api.delete("Machine", "m0").await;
-    // The garbage collector deletes the server's object with its owner. The server runs the last API server, so it stays.
+    // The garbage collector deletes the server's object with its owner. The server runs the last API server, so it
+    // stays.
     environment
         .cluster_api
         .delete("OpenStackServer", "m0")

@@ -23,8 +23,8 @@ async fn set_port(environment: &Environment, port: u32) {
         .unwrap();
 }
 
-/// Without its port, the load balancer is not known. It must not be looked for at Kubernetes' default port, at which no machine
-/// has ever served.
+/// Without its port, the load balancer is not known. It must not be looked for at Kubernetes' default port, at which no
+/// machine has ever served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_without_a_usable_port_holds_the_server_of_a_deleted_machine() {
     let mut environment = Environment::in_namespace("bad-port")
@@ -68,7 +68,8 @@ async fn an_endpoint_without_a_usable_port_holds_the_server_of_a_deleted_machine
     let server = environment.get("OpenStackServer", "m0").await;
     assert!(server["metadata"]["deletionTimestamp"].is_null());
 
-    // With the right port the gate holds the machine because it is the last one, and lets it go when another one serves.
+    // With the right port the gate holds the machine because it is the last one, and lets it go when another one
+    // serves.
     set_port(&environment, 7443).await;
     environment
         .until_object("OpenStackMachine", "m0", |machine| {

@@ -64,8 +64,8 @@ pub(super) async fn create(environment: &Environment, name: &str) {
         .await;
 }
 
-/// Creates control-plane machines one after the other, as a control plane does. A new member is enabled by a write after its
-/// machine was admitted. This write is also over.
+/// Creates control-plane machines one after the other, as a control plane does. A new member is enabled by a write
+/// after its machine was admitted. This write is also over.
 pub(super) async fn join(environment: &Environment, names: &[&str]) {
     for name in names {
         create(environment, name).await;

@@ -1,5 +1,5 @@
-//! The calls that the release of one machine costs on an idle cluster. The gate's own tests check its duration, in simulated
-//! time.
+//! The calls that the release of one machine costs on an idle cluster. The gate's own tests check its duration, in
+//! simulated time.
 
 use std::time::{Duration, Instant};
 
@@ -57,8 +57,8 @@ async fn the_release_of_one_machine_takes_few_calls() {
     let environment = idle("cost").await;
     let since = environment.cloud.control().last_call();
     environment.cluster_api.delete("Machine", "m0").await;
-    // The test does not wait until the hook is removed, because until then there are further reads at intervals, and more of them
-    // if Kubernetes is slow.
+    // The test does not wait until the hook is removed, because until then there are further reads at intervals, and
+    // more of them if Kubernetes is slow.
     until("the release gate is open", async || {
         let is_hooked = is_hooked(&environment.get("Machine", "m0").await);
         (environment.is_release_open("c1", "m0") || !is_hooked).then_some(())

@@ -79,8 +79,8 @@ impl Fleet {
     }
 }
 
-/// The slowest gate may take this many times as long as the median. If all are served one after the other at an even pace, it
-/// takes twice as long.
+/// The slowest gate may take this many times as long as the median. If all are served one after the other at an even
+/// pace, it takes twice as long.
 const STARVED: f64 = 3.0;
 
 /// A look-up that finds every machine, because every machine whose member is in a load balancer was handed over.

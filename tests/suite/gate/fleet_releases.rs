@@ -1,4 +1,5 @@
-//! Many load balancers share one credential after a restart, and one machine of each is to be released: every release ends.
+//! Many load balancers share one credential after a restart, and one machine of each is to be released: every release
+//! ends.
 //!
 //! One API server answers at the endpoint of all clusters of a test.
 

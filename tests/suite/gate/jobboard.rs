@@ -1,5 +1,5 @@
-//! With amphorav2 there may be a jobboard: another worker resumes an operation whose worker has died, while the load balancer is
-//! ACTIVE.
+//! With amphorav2 there may be a jobboard: another worker resumes an operation whose worker has died, while the load
+//! balancer is ACTIVE.
 
 use std::time::{Duration, Instant};
 
@@ -81,8 +81,8 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
     environment.until_gone("Cluster", "c1").await;
 }
 
-/// The settings, and the seconds from the death of the worker until the operation is resumed. `make deep` takes the shipped
-/// settings and five minutes.
+/// The settings, and the seconds from the death of the worker until the operation is resumed. `make deep` takes the
+/// shipped settings and five minutes.
 fn resumed() -> (Settings, u64) {
     if is_deep() {
         return (Settings::default(), 300);

@@ -24,8 +24,8 @@ async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_is_up
     assert_eq!(writes.len(), 1, "{writes:#?}");
     let body = writes[0].body.as_ref().unwrap();
     assert_ne!(body["member"]["admin_state_up"], false);
-    // The next member is created disabled, and is enabled when KubeadmControlPlane finds its API server healthy. `join` returns
-    // only then.
+    // The next member is created disabled, and is enabled when KubeadmControlPlane finds its API server healthy. `join`
+    // returns only then.
     let before = environment.cloud.control().last_call();
     join(&environment, &["m1"]).await;
     let writes = created(before);

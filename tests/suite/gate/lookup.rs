@@ -8,7 +8,8 @@ use test_support::env::{Environment, cluster_api::condition};
 /// The status of a call that the fault answers.
 const FAILED: u16 = 500;
 
-/// A new process knows neither the load balancer nor anything else of the cluster, and a part of the network can't be read.
+/// A new process knows neither the load balancer nor anything else of the cluster, and a part of the network can't be
+/// read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_restart_a_release_does_not_wait_for_network_router_or_security_groups() {
     let mut environment = Environment::in_namespace("lookup-first").start().await;

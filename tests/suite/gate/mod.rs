@@ -1,5 +1,5 @@
-//! The gate in depth: releases, evidence, joining members, changes of the mode, bad input. The controllers run against a real
-//! kube-apiserver, Cluster API is a script, OpenStack the fake on loopback.
+//! The gate in depth: releases, evidence, joining members, changes of the mode, bad input. The controllers run against
+//! a real kube-apiserver, Cluster API is a script, OpenStack the fake on loopback.
 
 mod another_project;
 mod api_server;

@@ -1,5 +1,5 @@
-//! A change to `--load-balancer-gate=observe` or `off` while a Machine is being deleted and held, and a member still waits for
-//! its API server.
+//! A change to `--load-balancer-gate=observe` or `off` while a Machine is being deleted and held, and a member still
+//! waits for its API server.
 
 use capo_core::GateMode;
 

@@ -1,5 +1,5 @@
-//! Kubernetes before 1.31: KubeadmControlPlane does not wait for our pre-terminate hook there, so a pre-drain hook holds the
-//! Machine for the same decision.
+//! Kubernetes before 1.31: KubeadmControlPlane does not wait for our pre-terminate hook there, so a pre-drain hook
+//! holds the Machine for the same decision.
 
 use super::control_plane::{
     CONTROL_PLANE_HOOK, PRE_DRAIN, PRE_TERMINATE, cluster, has, has_joined, member, operating,
@@ -45,7 +45,8 @@ async fn an_old_machine_is_held_before_its_node_is_drained() {
         "etcd member and API server live"
     );
     assert!(member(&environment, "m0").await.is_some());
-    // When the other machine serves again, both hooks are removed, and the member is removed before the API server dies.
+    // When the other machine serves again, both hooks are removed, and the member is removed before the API server
+    // dies.
     operating(&environment, "m1", "ONLINE").await;
     environment.until_gone("Machine", "m0").await;
     assert_eq!(environment.leftovers("m0"), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! Releases: a member is drained, removed and confirmed absent before its API server dies, and only one machine is released at a
-//! time.
+//! Releases: a member is drained, removed and confirmed absent before its API server dies, and only one machine is
+//! released at a time.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -185,7 +185,8 @@ async fn a_control_plane_that_was_deleted_holds_its_machines_no_longer() {
     let kind = "KubeadmControlPlane";
     environment.cluster_api.delete(kind, "c1").await;
     environment.until_gone(kind, "c1").await;
-    // The next pass over the cluster reads the load balancer again. Without this change it would be due only in minutes.
+    // The next pass over the cluster reads the load balancer again. Without this change it would be due only in
+    // minutes.
     annotate(
         &environment,
         "OpenStackCluster",

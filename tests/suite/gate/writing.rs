@@ -1,5 +1,5 @@
-//! The evidence for an open gate has to hold at the moment at which the gate's decision is written to Kubernetes. That moment may
-//! come late.
+//! The evidence for an open gate has to hold at the moment at which the gate's decision is written to Kubernetes. That
+//! moment may come late.
 
 use std::time::{Duration, Instant};
 
@@ -120,7 +120,8 @@ async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_to
     environment.until_gone("Machine", "m0").await;
 }
 
-/// Octavia answers no call any more while the write to Kubernetes is held: the gate stays open, and its evidence grows old.
+/// Octavia answers no call any more while the write to Kubernetes is held: the gate stays open, and its evidence grows
+/// old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_is_not_released_on_an_old_read_though_its_gate_is_open() {
     let mut settings = quick_gate();

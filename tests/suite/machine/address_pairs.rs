@@ -109,8 +109,8 @@ async fn pairs_reach_the_ports_from_the_machine_and_from_its_template() {
         .until_object("OpenStackMachine", "w1", is_ready)
         .await;
 
-    // The pairs are changed on the template. The change reaches the machine that was not changed itself. A port without port
-    // security gets no pairs.
+    // The pairs are changed on the template. The change reaches the machine that was not changed itself. A port without
+    // port security gets no pairs.
     let mut later = ports(&["10.10.0.1"]);
     later[1]["allowedAddressPairs"] = json!([{"ipAddress": "10.10.0.2"}]);
     let later = json!({"spec": {"template": {"spec": {"ports": later}}}});

@@ -43,8 +43,8 @@ fn has_struck(environment: &Environment, since: u64) -> bool {
     calls.iter().any(was_struck)
 }
 
-/// Kills the process while call number `index` of the work is under way: it is carried out, and its answer is lost. Another
-/// process finishes the work. Returns whether the work had that many calls.
+/// Kills the process while call number `index` of the work is under way: it is carried out, and its answer is lost.
+/// Another process finishes the work. Returns whether the work had that many calls.
 async fn killed_at(work: Work, index: u32) -> bool {
     let namespace = format!("killed-{work:?}-{index}").to_lowercase();
     let mut environment = Environment::in_namespace(&namespace).start().await;

@@ -1,5 +1,5 @@
-//! Situations of servers in real clouds: everything a server can have at once, a server in ERROR that an operator repairs, a
-//! cloud that deletes softly, and a proxy that answers 404.
+//! Situations of servers in real clouds: everything a server can have at once, a server in ERROR that an operator
+//! repairs, a cloud that deletes softly, and a proxy that answers 404.
 
 use capo_openstack::{compute::NewServer, network::NewPort};
 use serde_json::{Value, json};

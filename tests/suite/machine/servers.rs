@@ -223,8 +223,8 @@ async fn a_server_that_vanished_is_reported_and_not_created_again() {
 async fn a_paused_machine_is_left_alone() {
     let mut environment = Environment::in_namespace("paused").start().await;
     environment.foreign_cluster("c1").await;
-    // A watch may deliver changes of two kinds in another order, so the manager starts after the changes and reads all of them
-    // before its first pass.
+    // A watch may deliver changes of two kinds in another order, so the manager starts after the changes and reads all
+    // of them before its first pass.
     environment.stop().await;
     environment
         .patch("Cluster", "c1", json!({"spec": {"paused": true}}))

@@ -31,7 +31,8 @@ async fn a_provider_id_has_no_region_of_the_cluster_and_is_never_rewritten() {
         .await;
     let id = machine["status"]["instanceID"].as_str().unwrap().to_owned();
     assert_eq!(machine["spec"]["providerID"], format!("openstack:///{id}"));
-    // An earlier version wrote the cluster's region into the provider id. It must stay, because the nodes have the same id.
+    // An earlier version wrote the cluster's region into the provider id. It must stay, because the nodes have the same
+    // id.
     environment.stop().await;
     let earlier = format!("openstack://RegionOne/{id}");
     let change = json!({"spec": {"providerID": earlier}});

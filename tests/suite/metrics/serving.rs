@@ -54,7 +54,8 @@ impl Serving {
         .await;
     }
 
-    /// The status of the answer to a client without a token, over TLS with this authority; an error if the certificate is not trusted.
+    /// The status of the answer to a client without a token, over TLS with this authority; an error if the certificate
+    /// is not trusted.
     async fn status(&self, authority: Option<&Authority>) -> Result<u16, reqwest::Error> {
         let client = authority.map_or_else(unchecked_client, Authority::https_client);
         let url = format!("https://{}/metrics", self.address());
@@ -98,8 +99,8 @@ async fn the_certificate_is_our_own_until_there_is_one_and_the_last_good_one_eve
     serving.write(&pair.certificate, &pair.key);
     serving.until_trusted(&first).await;
 
-    // The certificate files are replaced by half of a pair and then by other text. The manager logs each of them once, and the
-    // first pair stays in use.
+    // The certificate files are replaced by half of a pair and then by other text. The manager logs each of them once,
+    // and the first pair stays in use.
     serving.write("no certificate at all", &pair.key);
     serving
         .manager

@@ -1,4 +1,5 @@
-//! The report in a ClusterOperator: the manager writes it if the option names one and the kind is served, and never reads it.
+//! The report in a ClusterOperator: the manager writes it if the option names one and the kind is served, and never
+//! reads it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Installing on a management cluster where something is missing: what the commands of docs/quickstart.md print, and the way
-//! without cert-manager.
+//! Installing on a management cluster where something is missing: what the commands of docs/quickstart.md print, and
+//! the way without cert-manager.
 
 use std::path::Path;
 

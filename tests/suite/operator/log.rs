@@ -29,7 +29,8 @@ pub(super) fn contains_only_changes(log: &str, (cluster, machine): (&str, &str),
         "it ends as {last}"
     );
 
-    // A decision has these fields and no other line has both of them, so a new text of a decision is found here as well.
+    // A decision has these fields and no other line has both of them, so a new text of a decision is found here as
+    // well.
     let decisions: Vec<&Value> = lines
         .iter()
         .filter(|line| !line["gate"].is_null() && !line["why"].is_null())

@@ -1,4 +1,5 @@
-//! A management cluster without nodes, and a home from which an operator runs the commands of docs/migrate-from-capo.md.
+//! A management cluster without nodes, and a home from which an operator runs the commands of
+//! docs/migrate-from-capo.md.
 
 use std::{
     path::PathBuf,

@@ -87,7 +87,8 @@ async fn nothing_secret_is_said_at_any_verbosity() {
         manager.process.signal("TERM").unwrap();
         manager.process.wait(PATIENCE).unwrap();
         let log = std::fs::read_to_string(manager.process.log()).unwrap();
-        // The search proves something only if the log reports the use of the credentials, so the refusal must be in the log.
+        // The search proves something only if the log reports the use of the credentials, so the refusal must be in the
+        // log.
         assert!(
             verbosity == 0 || log.contains("AuthFailed"),
             "{verbosity}: {log}"

@@ -22,7 +22,8 @@ use crate::{
 
 const SHIPPED: &str = "deploy/kube-state-metrics.yaml";
 
-/// Starts kube-state-metrics with the shipped configuration as a user with the shipped role, and returns where it serves.
+/// Starts kube-state-metrics with the shipped configuration as a user with the shipped role, and returns where it
+/// serves.
 async fn start(kubernetes: &Kubernetes) -> (Guarded, String) {
     let shipped =
         documents(&std::fs::read_to_string(test_support::repository(SHIPPED)).unwrap()).unwrap();

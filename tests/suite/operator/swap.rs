@@ -1,5 +1,5 @@
-//! What CAPO's release installs, replaced by what capo-rs installs: by server-side apply and by clusterctl, with the commands
-//! of docs/migrate-from-capo.md.
+//! What CAPO's release installs, replaced by what capo-rs installs: by server-side apply and by clusterctl, with the
+//! commands of docs/migrate-from-capo.md.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ use test_support::repository;
 use super::release_environment::{ReleaseEnvironment, block};
 use crate::env::programs;
 
-/// Other providers of the management cluster, by the labels that clusterctl gives them. Their content does not matter here.
+/// Other providers of the management cluster, by the labels that clusterctl gives them. Their content does not matter
+/// here.
 const OTHERS: [(&str, &str, &str); 3] = [
     ("cluster-api", "CoreProvider", "core-components.yaml"),
     (
@@ -128,8 +129,8 @@ async fn by_server_side_apply_and_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_server_side_apply_alone() {
-    // The installation is also complete without the other steps of the page, because capo-rs answers the entries of CAPO that
-    // stay.
+    // The installation is also complete without the other steps of the page, because capo-rs answers the entries of
+    // CAPO that stay.
     let environment = ReleaseEnvironment::start().await;
     let capo = of_capo();
     environment

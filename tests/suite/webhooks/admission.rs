@@ -412,7 +412,7 @@ async fn rules_of_machines_and_templates() {
                 .map_err(|error| error.to_string())
         }
     };
-    // The credentials of a server's object can be changed only if it has an owner, because an owner passes its own change on.
+    // Only a server's object with an owner may get other credentials, because an owner passes its own change on.
     let credentials = json!({"spec": {"identityRef": {"cloudName": "other"}}});
     let refused = patch(credentials.clone()).await.unwrap_err();
     assert!(

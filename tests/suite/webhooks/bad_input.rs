@@ -240,8 +240,8 @@ async fn bad_input_gets_a_clear_answer_in_bounded_time_and_memory() {
     assert!(memory < MOST_MEMORY, "{} MiB", memory >> 20);
 }
 
-/// The answer to a request that is repeated where the API server cut the webhook off: it does so after 10 s, which a program
-/// without optimisation may need for a large object while the machine is busy.
+/// The answer to a request that is repeated where the API server cut the webhook off: it does so after 10 s, which a
+/// program without optimisation may need for a large object while the machine is busy.
 async fn in_time<T>(mut request: impl AsyncFnMut() -> Result<T, kube::Error>) -> T {
     until("the webhook answers in time", async || {
         match request().await {
@@ -253,8 +253,8 @@ async fn in_time<T>(mut request: impl AsyncFnMut() -> Result<T, kube::Error>) ->
     .await
 }
 
-/// Writes an object as large as the API server accepts, in both versions. The API server itself refuses a larger one. It ends a
-/// conversion after 30 s and an admission after 10 s.
+/// Writes an object as large as the API server accepts, in both versions. The API server itself refuses a larger one.
+/// It ends a conversion after 30 s and an admission after 10 s.
 async fn objects_at_size_limits(client: &Client) {
     let old = api(client, "OpenStackCluster", "v1beta1", "default");
     let new = api(client, "OpenStackCluster", "v1beta2", "default");

@@ -1,5 +1,5 @@
-//! kubectl with manifests of v1beta1, while a controller writes spec and status in v1beta2: this is what users do after the
-//! change of the version. No field may be stale, and none may get lost.
+//! kubectl with manifests of v1beta1, while a controller writes spec and status in v1beta2: this is what users do after
+//! the change of the version. No field may be stale, and none may get lost.
 
 use std::{
     io::Write as _,

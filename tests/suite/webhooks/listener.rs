@@ -180,7 +180,8 @@ async fn slow_clients_are_dropped() {
     );
 }
 
-/// A listener that waits 100 ms for one thing and hours for the others, so that no other limit applies, even on a busy machine.
+/// A listener that waits 100 ms for one thing and hours for the others, so that no other limit applies, even on a busy
+/// machine.
 async fn impatient(limit: impl FnOnce(&mut Limits) -> &mut Duration) -> Listening {
     let hours = Duration::from_hours(5);
     let limited = |settings: &mut Settings| {
@@ -273,7 +274,8 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     assert_ne!(first, second);
     assert_eq!(counts.expiries.load(Ordering::SeqCst), 2);
 
-    // The key is replaced by one that does not fit the certificate, then by text that is no PEM, and then the file is removed.
+    // The key is replaced by one that does not fit the certificate, then by text that is no PEM, and then the file is
+    // removed.
     let before = counts.failed.load(Ordering::SeqCst);
     let key = listening.folder.path().join("tls.key");
     let other = listening.authority.server(&["localhost"]).unwrap().key;

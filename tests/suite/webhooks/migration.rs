@@ -1,4 +1,5 @@
-//! Objects that CAPO has stored as v1beta1 are rewritten, and the definitions do not list that version as stored any more.
+//! Objects that CAPO has stored as v1beta1 are rewritten, and the definitions do not list that version as stored any
+//! more.
 
 use std::time::Duration;
 

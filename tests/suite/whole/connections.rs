@@ -1,5 +1,6 @@
-//! Where a manager listens and what it connects to, over a whole life of a cluster: the Deployment and the NetworkPolicy of the
-//! manifests have a line for each of them. The ports differ from those of a cloud, so the services behind the ports are compared.
+//! Where a manager listens and what it connects to, over a whole life of a cluster: the Deployment and the
+//! NetworkPolicy of the manifests have a line for each of them. The ports differ from those of a cloud, so the services
+//! behind the ports are compared.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

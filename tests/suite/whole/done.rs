@@ -1,6 +1,6 @@
-//! What tools that wait for an object to be done (kstatus, and with it Flux and many more) see from its creation to its end: the
-//! library itself judges every revision that the API server ever showed, and the result is compared with the objects in OpenStack
-//! at the time of that revision.
+//! What tools that wait for an object to be done (kstatus, and with it Flux and many more) see from its creation to its
+//! end: the library itself judges every revision that the API server ever showed, and the result is compared with the
+//! objects in OpenStack at the time of that revision.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -82,7 +82,8 @@ impl Recorder {
             assert_eq!(verdict.status == "Terminating", going, "{object:#}");
             match verdict.status.as_str() {
                 "Current" => {
-                    // Later, new and removed members make the load balancer pending, and the object stays done nevertheless.
+                    // Later, new and removed members make the load balancer pending, and the object stays done
+                    // nevertheless.
                     let generation = object["metadata"]["generation"].as_i64().unwrap();
                     let is_first = counts.done.insert(generation);
                     if let Some(lacking) = revision.lacking.filter(|_| is_first) {

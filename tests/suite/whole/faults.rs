@@ -11,7 +11,8 @@ use crate::env::{
     cluster_api::condition,
 };
 
-/// Shorter than the 30 s of a hanging call, so that a manager that waits for it fails. The promise is 3 s (`make deep`).
+/// Shorter than the 30 s of a hanging call, so that a manager that waits for it fails. The promise is 3 s (`make
+/// deep`).
 const STOP: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

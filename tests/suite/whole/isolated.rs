@@ -28,8 +28,8 @@ pub(crate) const SHORT_LEASE: [&str; 4] = [
     "--leader-elect-retry-period=1s",
 ];
 
-/// A management cluster and a cloud that one test has for itself: its managers elect a leader, and those of another test must not
-/// take part.
+/// A management cluster and a cloud that one test has for itself: its managers elect a leader, and those of another
+/// test must not take part.
 pub(crate) struct IsolatedEnvironment {
     pub(crate) cloud: Arc<FakeCloud>,
     cluster: ScriptedCluster,

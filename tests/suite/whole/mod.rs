@@ -1,5 +1,5 @@
-//! Tests of the whole program: the manager as a process with its shipped rights and webhooks, a real kube-apiserver, Cluster API
-//! as a script, OpenStack as a fake.
+//! Tests of the whole program: the manager as a process with its shipped rights and webhooks, a real kube-apiserver,
+//! Cluster API as a script, OpenStack as a fake.
 
 mod connections;
 mod done;

@@ -81,8 +81,8 @@ async fn copy(from: &Client, to: &Client) {
     }
 }
 
-/// Whether the object's state is known and will not change. No server listens at the members' addresses, so the cluster may or
-/// may not be Ready.
+/// Whether the object's state is known and will not change. No server listens at the members' addresses, so the cluster
+/// may or may not be Ready.
 fn settled(object: &Value) -> bool {
     let status = |kind| condition(object, kind).map(|(status, ..)| status);
     object["status"]["initialization"]["provisioned"] == true
@@ -202,8 +202,8 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         }
     }
 
-    // The cluster is resumed at the target. The manager finds all objects again and writes nothing, and no machine loses its
-    // admission.
+    // The cluster is resumed at the target. The manager finds all objects again and writes nothing, and no machine
+    // loses its admission.
     patch(
         &after,
         "Cluster",
@@ -246,7 +246,8 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .collect();
     assert_eq!(written, Vec::<String>::new());
 
-    // After the provider was removed, its hook stays until a user removes it. The value of the hook is the provider's name.
+    // After the provider was removed, its hook stays until a user removes it. The value of the hook is the provider's
+    // name.
     second.process.signal("TERM").unwrap();
     second.process.wait(PATIENCE).unwrap();
     target_api.delete("Machine", "cp-1").await;

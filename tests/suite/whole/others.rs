@@ -1,5 +1,5 @@
-//! Templates, shared credentials and pools: what the manager reports of them, and that tools which wait until an object is done
-//! see this.
+//! Templates, shared credentials and pools: what the manager reports of them, and that tools which wait until an object
+//! is done see this.
 
 use capo_api::GROUP;
 use fake_cloud::Service;

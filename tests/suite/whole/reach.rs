@@ -1,5 +1,5 @@
-//! The reach of a manager: it leaves objects alone that `--namespace` and `--watch-filter` exclude, and it keeps Clusters of
-//! different namespaces apart.
+//! The reach of a manager: it leaves objects alone that `--namespace` and `--watch-filter` exclude, and it keeps
+//! Clusters of different namespaces apart.
 
 use serde_json::{Value, json};
 

@@ -79,7 +79,8 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
     environment
         .until_provisioned("OpenStackCluster", "frozen")
         .await;
-    // The creation is under way when the first manager freezes: OpenStack carries it out, and no manager gets the answer.
+    // The creation is under way when the first manager freezes: OpenStack carries it out, and no manager gets the
+    // answer.
     let control = environment.cloud.control();
     control
         .command(Command::Fault(Box::new(Fault {

@@ -1,5 +1,5 @@
-//! The shipped roles, for all namespaces and for one: they are enough for the whole life of a cluster, and each of their rights
-//! is used.
+//! The shipped roles, for all namespaces and for one: they are enough for the whole life of a cluster, and each of
+//! their rights is used.
 
 use std::{collections::BTreeSet, fmt, process::Command};
 
@@ -167,8 +167,8 @@ fn granted(manifests: &str) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for role in documents(manifests).unwrap() {
         let kind = role["kind"].as_str().unwrap_or_default();
-        // These roles are for users who scrape, view or edit, and for the storage migration and the release of hooks, which have
-        // tests of their own with only these roles.
+        // These roles are for users who scrape, view or edit, and for the storage migration and the release of hooks,
+        // which have tests of their own with only these roles.
         if !["ClusterRole", "Role"].contains(&kind)
             || [
                 "capo-metrics-reader",
@@ -221,8 +221,8 @@ fn used(event: &Value) -> Option<(Right, bool)> {
     Some((right, event["responseStatus"]["code"] != 403))
 }
 
-/// Creates and deletes a cluster with a machine of each sort and an object of each other kind, and stops the manager. Returns the
-/// manager's resident memory with that cluster, in KiB.
+/// Creates and deletes a cluster with a machine of each sort and an object of each other kind, and stops the manager.
+/// Returns the manager's resident memory with that cluster, in KiB.
 pub(super) async fn whole_life(environment: &IsolatedEnvironment, manager: &mut Manager) -> u64 {
     environment.create_cluster("life", "127.78.0.0/24").await;
     environment
@@ -248,7 +248,8 @@ pub(super) async fn whole_life(environment: &IsolatedEnvironment, manager: &mut 
     resident
 }
 
-/// Checks that the manager was refused nothing, and used all of `granted` except the rights that this run has no occasion to use.
+/// Checks that the manager was refused nothing, and used all of `granted` except the rights that this run has no
+/// occasion to use.
 fn assert_exactly_used(requests: &[Value], granted: &BTreeSet<Right>) {
     let mut needed = BTreeSet::new();
     let mut refused = BTreeSet::new();

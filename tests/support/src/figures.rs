@@ -37,8 +37,8 @@ pub fn folder() -> PathBuf {
     repository("target/figures")
 }
 
-/// The git id of the folder `src` as it was when this process asked for the first time; empty if this folder is not a git
-/// checkout.
+/// The git id of the folder `src` as it was when this process asked for the first time; empty if this folder is not a
+/// git checkout.
 pub fn source() -> &'static str {
     static SOURCE: LazyLock<String> = LazyLock::new(|| {
         let output = Command::new(repository(".ci/sources")).output();
@@ -50,8 +50,8 @@ pub fn source() -> &'static str {
     &SOURCE
 }
 
-/// Runs a benchmark, which returns whether it kept what is promised. `cargo test --benches` and `cargo bench -- --list` also
-/// start its binary, but then the benchmark does not run.
+/// Runs a benchmark, which returns whether it kept what is promised. `cargo test --benches` and `cargo bench -- --list`
+/// also start its binary, but then the benchmark does not run.
 pub fn benchmark(keeps_the_promises: impl FnOnce(&Runtime) -> bool) -> ExitCode {
     let is_given = |wanted: &str| std::env::args().any(|argument| argument == wanted);
     if !is_given("--bench") || is_given("--list") {

@@ -1,4 +1,5 @@
-//! The commands of docs/migrate-from-capo.md: each stands below ```` ```bash NAME ```` and is run by a test from the page's own text.
+//! The commands of docs/migrate-from-capo.md: each stands below ```` ```bash NAME ```` and is run by a test from the
+//! page's own text.
 
 /// The page that an operator reads.
 pub const PAGE: &str = include_str!("../../../docs/migrate-from-capo.md");

@@ -39,8 +39,8 @@ impl Wait {
         Self { between, ..self }
     }
 
-    /// Starts to wait, in a loop that the caller writes. Such a loop can be part of a task that moves between threads, and
-    /// the methods below can't.
+    /// Starts to wait, in a loop that the caller writes. Such a loop can be part of a task that moves between threads,
+    /// and the methods below can't.
     pub fn start(self) -> Waiting {
         Waiting {
             wait: self,
@@ -76,8 +76,8 @@ impl Wait {
 /// The longest interval to which that between two checks grows.
 const SELDOM: Duration = Duration::from_millis(250);
 
-/// A wait that has begun. After a while its checks become rarer, because those of all tests are most of what an API server has to
-/// answer, and no test ends more than a twentieth later.
+/// A wait that has begun. After a while its checks become rarer, because those of all tests are most of what an API
+/// server has to answer, and no test ends more than a twentieth later.
 #[derive(Debug)]
 pub struct Waiting {
     wait: Wait,

@@ -95,8 +95,8 @@ impl Served {
         })
     }
 
-    /// The one that the tests of this process share. It has a runtime of its own, because the runtime of the first test ends
-    /// with that test.
+    /// The one that the tests of this process share. It has a runtime of its own, because the runtime of the first test
+    /// ends with that test.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Served> = OnceLock::new();
         tokio::task::spawn_blocking(|| {
@@ -120,8 +120,8 @@ impl Served {
         .unwrap()
     }
 
-    /// Installs what a manager runs with besides our definitions, and returns the kubeconfig of its ServiceAccount. It is
-    /// applied by the first call alone, because it is the same for all tests.
+    /// Installs what a manager runs with besides our definitions, and returns the kubeconfig of its ServiceAccount. It
+    /// is applied by the first call alone, because it is the same for all tests.
     pub async fn install_for_manager(&self) -> Result<PathBuf, Error> {
         let install = async || {
             self.kubernetes.install_cluster_api().await?;

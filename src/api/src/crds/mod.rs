@@ -49,8 +49,8 @@ pub enum ConversionTarget {
         /// Certificate authority in PEM.
         certificate_authority: String,
     },
-    /// No webhook: the API server changes only the version's name. This is for tests of a single version. In production it
-    /// would leave objects of two forms in storage.
+    /// No webhook: the API server changes only the version's name. This is for tests of a single version. In production
+    /// it would leave objects of two forms in storage.
     Unconverted,
 }
 
@@ -273,8 +273,9 @@ fn definition(
     let plural = versions
         .first()
         .map_or_else(String::new, |version| version.plural.clone());
-    // Cluster API reads the version of a kind from the contract labels of its definition (`cluster.x-k8s.io/<contract>`), and
-    // uses that of the newest contract that it knows. Kinds that it never reads have no such label.
+    // Cluster API reads the version of a kind from the contract labels of its definition
+    // (`cluster.x-k8s.io/<contract>`), and uses that of the newest contract that it knows. Kinds that it never reads
+    // have no such label.
     let mut labels = BTreeMap::from([(
         "cluster.x-k8s.io/provider".to_owned(),
         "infrastructure-openstack".to_owned(),

@@ -72,8 +72,8 @@ pub struct OpenStackServerSpec {
     /// Server group the server joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_group: Option<ServerGroupParam>,
-    /// Server group that is created with the first server that names it, and deleted with the last one. It can't be combined
-    /// with serverGroup.
+    /// Server group that is created with the first server that names it, and deleted with the last one. It can't be
+    /// combined with serverGroup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_server_group: Option<NamedServerGroup>,
     /// Availability zone of the server. Without it, the cloud chooses one.

@@ -1,5 +1,5 @@
-//! Ports as CAPO up to 0.14 stores them: with `disablePortSecurity` where later versions have `enablePortSecurity`. They
-//! are read as if a later version had written them.
+//! Ports as CAPO up to 0.14 stores them: with `disablePortSecurity` where later versions have `enablePortSecurity`.
+//! They are read as if a later version had written them.
 
 use schemars::Schema;
 use serde::{

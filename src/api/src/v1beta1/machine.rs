@@ -71,8 +71,8 @@ pub struct OpenStackMachineSpec {
     /// Server group the server joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_group: Option<ServerGroupParam>,
-    /// Server group that is created for the machines of one control plane or MachineDeployment and deleted with the last of
-    /// them. It can't be combined with serverGroup.
+    /// Server group that is created for the machines of one control plane or MachineDeployment and deleted with the
+    /// last of them. It can't be combined with serverGroup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_server_group: Option<ManagedServerGroup>,
     /// The credentials for OpenStack. The default is those of the cluster.

@@ -117,8 +117,8 @@ wire_enum! {
     }
 }
 
-/// A Nova server group that is created with the first machine of a control plane or MachineDeployment, and deleted with the
-/// last one. CAPO does not have this field.
+/// A Nova server group that is created with the first machine of a control plane or MachineDeployment, and deleted with
+/// the last one. CAPO does not have this field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ManagedServerGroup {

@@ -32,8 +32,8 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// The load balancer that should exist; `None` if there should be none. Without the field there should be none, as in
-    /// CAPO. Within the field, `enabled` is true by default.
+    /// The load balancer that should exist; `None` if there should be none. Without the field there should be none, as
+    /// in CAPO. Within the field, `enabled` is true by default.
     pub fn enabled_load_balancer(&self) -> Option<&ApiServerLoadBalancer> {
         let load_balancer = self.managed_load_balancer.as_ref();
         load_balancer.filter(|load_balancer| load_balancer.enabled != Some(false))
@@ -92,9 +92,9 @@ wire_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerMonitor {
-    /// TCP: the load balancer opens connections. HTTPS: it also requests /readyz from the API servers, which must answer 200
-    /// without credentials; additional ports are checked by TCP. By default a new monitor has TCP,
-    /// and an existing one keeps its type.
+    /// TCP: the load balancer opens connections. HTTPS: it also requests /readyz from the API servers, which must
+    /// answer 200 without credentials; additional ports are checked by TCP. By default a new monitor has TCP, and an
+    /// existing one keeps its type.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub monitor_type: Option<LoadBalancerMonitorType>,
     /// Seconds between two checks. The default is 10, and 0 means the default.

@@ -1,5 +1,6 @@
-//! What the releases of CAPO write, 0.12 to 0.15: an unknown field, finalizer, annotation, label, tag or description fails here
-//! and is no surprise at a takeover. `make takeover` compares the same list with what CAPO 0.14.7 really leaves behind.
+//! What the releases of CAPO write, 0.12 to 0.15: an unknown field, finalizer, annotation, label, tag or description
+//! fails here and is no surprise at a takeover. `make takeover` compares the same list with what CAPO 0.14.7 really
+//! leaves behind.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

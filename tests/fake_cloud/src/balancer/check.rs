@@ -1,5 +1,5 @@
-//! Health checks like those of HAProxy: a new member is up until its first check fails, one that was disabled is down until
-//! enough checks succeed; afterwards the counts apply.
+//! Health checks like those of HAProxy: a new member is up until its first check fails, one that was disabled is down
+//! until enough checks succeed; afterwards the counts apply.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -20,8 +20,8 @@ impl Health {
     /// A new member: up until its first check has failed.
     pub(crate) const NEW: Self = Self { up: true, left: 1 };
 
-    /// A member that was disabled until now: HAProxy keeps its state across reloads, so it is down until enough checks have
-    /// succeeded.
+    /// A member that was disabled until now: HAProxy keeps its state across reloads, so it is down until enough checks
+    /// have succeeded.
     pub(crate) fn enabled(rise: u64) -> Self {
         Self {
             up: false,
@@ -48,8 +48,8 @@ impl Health {
     }
 }
 
-/// How one monitor checks. HTTP and HTTPS request a page and expect the status 200, whoever signed the certificate. Every
-/// other type only connects.
+/// How one monitor checks. HTTP and HTTPS request a page and expect the status 200, whoever signed the certificate.
+/// Every other type only connects.
 pub(crate) enum Check {
     Connect,
     Request {

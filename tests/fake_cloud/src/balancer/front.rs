@@ -138,7 +138,8 @@ async fn carry(mut client: TcpStream, peer: SocketAddr, config: &AppliedListener
     };
     let Some((member, mut server)) = connect(pool, common).await else {
         if !pool.redispatch {
-            // A packet filter passes the refusal to the client. A proxy has already accepted the connection and closes it.
+            // A packet filter passes the refusal to the client. A proxy has already accepted the connection and closes
+            // it.
             reset(&client);
         }
         return;

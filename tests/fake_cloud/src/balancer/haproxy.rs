@@ -1,5 +1,5 @@
-//! The data path by HAProxy, configured as Octavia's amphora agent does it: one process for each load balancer, which keeps
-//! the states of its members across reloads.
+//! The data path by HAProxy, configured as Octavia's amphora agent does it: one process for each load balancer, which
+//! keeps the states of its members across reloads.
 
 use std::{
     fmt::Write as _,
@@ -25,8 +25,8 @@ const RELOAD: Duration = Duration::from_secs(5);
 const REPORT: Duration = Duration::from_millis(200);
 /// The column of `show stat` that has the status.
 const STATUS: usize = 17;
-/// An address at which nothing listens. Connections to members that the amphora does not reach go there, because tests must
-/// not call other hosts.
+/// An address at which nothing listens. Connections to members that the amphora does not reach go there, because tests
+/// must not call other hosts.
 const NOWHERE: &str = "127.0.0.1:1";
 
 /// The HAProxy of one load balancer. It ends when this is dropped.
@@ -39,7 +39,8 @@ pub(crate) struct HaProxy {
 }
 
 impl HaProxy {
-    /// Starts HAProxy and returns when it listens on all these addresses. `checked` gets the result of a member's checks.
+    /// Starts HAProxy and returns when it listens on all these addresses. `checked` gets the result of a member's
+    /// checks.
     pub(crate) async fn start(
         program: &Path,
         addresses: &[IpAddr],

@@ -100,7 +100,8 @@ impl Table {
             .filter_map(|id| self.rows.get(id))
     }
 
-    /// The smallest set of rows that can match a query: by id, or else by the rarest indexed attribute, or else all rows.
+    /// The smallest set of rows that can match a query: by id, or else by the rarest indexed attribute, or else all
+    /// rows.
     pub fn candidates(&self, query: &[(String, String)]) -> Vec<&Row> {
         let ids: Vec<&String> = query
             .iter()

@@ -129,7 +129,8 @@ pub enum Stage {
     Database,
 }
 
-/// Behaviour of real Octavia that its API does not document. The table in `tests/fake_cloud/README.md` says what is seen.
+/// Behaviour of real Octavia that its API does not document. The table in `tests/fake_cloud/README.md` says what is
+/// seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Anomaly {
@@ -162,8 +163,8 @@ pub enum Anomaly {
     StaleReads,
     /// The worker stops: all rows stay PENDING for ever, or until another worker continues `gap` seconds later.
     WorkerKilled,
-    /// The load balancer, its listeners and the pool turn ACTIVE while the object stays PENDING. `gap` seconds later (300
-    /// without it) another worker finds the job on the jobboard and carries the change out.
+    /// The load balancer, its listeners and the pool turn ACTIVE while the object stays PENDING. `gap` seconds later
+    /// (300 without it) another worker finds the job on the jobboard and carries the change out.
     ResumedLater,
     /// A batch pushes the previous values and turns its rows ACTIVE.
     OldValuesPushed,

@@ -47,9 +47,9 @@ const EXPECTED: [(&str, &str); 12] = [
     ("CapoLBObservationStale", "shut"),
 ];
 
-/// The alerts that may fire. Whether a fifth of a controller's passes fails while three clouds of four are in trouble depends on
-/// the number of passes over the others, and so on how busy this machine is. The same holds for how long the members of
-/// `red-cp-1` and `demo-cp-2` are in ERROR before they are recreated, and their machines held.
+/// The alerts that may fire. Whether a fifth of a controller's passes fails while three clouds of four are in trouble
+/// depends on the number of passes over the others, and so on how busy this machine is. The same holds for how long the
+/// members of `red-cp-1` and `demo-cp-2` are in ERROR before they are recreated, and their machines held.
 const MAY: [(&str, &str); 4] = [
     ("CapoReconcileErrorRatioHigh", "openstackcluster"),
     ("CapoLBMemberError", "red red-cp-1 6443"),
@@ -163,8 +163,8 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
     }
 }
 
-/// Adds two machines to `demo`, the first of which is held until an alert fires, and removes its oldest machine while the
-/// health checks of the new ones fail until another alert fires. Returns the time at which that was done.
+/// Adds two machines to `demo`, the first of which is held until an alert fires, and removes its oldest machine while
+/// the health checks of the new ones fail until another alert fires. Returns the time at which that was done.
 async fn roll(environment: &MonitoredClusters, cloud: &FakeCloud, begun: f64) -> f64 {
     environment.machine("demo", "green", 1).await;
     let alerts = [
@@ -215,8 +215,8 @@ fn member(cloud: &FakeCloud, name: &str) -> String {
     found.unwrap()["id"].as_str().unwrap().to_owned()
 }
 
-/// The alerts that have fired since `begun`, as soon as all wanted ones have fired, or when even a busy machine would have let
-/// them fire.
+/// The alerts that have fired since `begun`, as soon as all wanted ones have fired, or when even a busy machine would
+/// have let them fire.
 async fn until_fired(
     environment: &MonitoredClusters,
     begun: f64,

@@ -119,8 +119,8 @@ pub(super) fn with_external_etcd(manifest: &str, workload: &WorkloadCluster) -> 
     texts.join("\n---\n")
 }
 
-/// A `clouds.yaml` and an `openstack` command that prints the id of the external network of the pages' cloud, the only use
-/// that the pages make of it.
+/// A `clouds.yaml` and an `openstack` command that prints the id of the external network of the pages' cloud, the only
+/// use that the pages make of it.
 pub(super) fn install_openstack(home: &Path, cloud: &FakeCloud) {
     use std::os::unix::fs::PermissionsExt as _;
     let id = external_network(&cloud.control().dump());

@@ -1,6 +1,6 @@
-//! README.md and docs/quickstart.md as a newcomer follows them, with the real clusterctl and the real Cluster API; then what
-//! clusterctl does in the life of an installation: an upgrade, a move in the middle of a rollout, and the deletion of
-//! everything.
+//! README.md and docs/quickstart.md as a newcomer follows them, with the real clusterctl and the real Cluster API; then
+//! what clusterctl does in the life of an installation: an upgrade, a move in the middle of a rollout, and the deletion
+//! of everything.
 
 mod environment;
 
@@ -32,8 +32,8 @@ use environment::{NAME, QuickstartEnvironment, block, install_openstack, with_ex
 const README: &str = include_str!("../../../../README.md");
 const QUICKSTART: &str = include_str!("../../../../docs/quickstart.md");
 const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
-/// From `clusterctl init` to a cluster that is Available, at most. `make quickstart` measures it on a machine that does nothing
-/// else.
+/// From `clusterctl init` to a cluster that is Available, at most. `make quickstart` measures it on a machine that does
+/// nothing else.
 const PROMISED: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +62,8 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
         },
         cloud.control(),
     );
-    // The nodes of the fake cloud are on the loopback network, and there are no workers, because a worker would need a kubelet.
+    // The nodes of the fake cloud are on the loopback network, and there are no workers, because a worker would need a
+    // kubelet.
     let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let subnet = rollout::subnet(claim.local_addr().unwrap().port());
     let own = format!("export WORKER_MACHINE_COUNT=0 NODE_CIDR={subnet}\n");
@@ -162,8 +163,8 @@ async fn upgrade(environment: &QuickstartEnvironment, clusterctl: &Arc<Clusterct
     environment.until_available().await;
 }
 
-/// While the new machine waits for its member, clusterctl refuses to move. Once it has joined and the old one is held, it moves,
-/// and the rollout ends on the other side.
+/// While the new machine waits for its member, clusterctl refuses to move. Once it has joined and the old one is held,
+/// it moves, and the rollout ends on the other side.
 async fn move_in_the_middle_of_a_rollout(
     environment: &QuickstartEnvironment,
     target: &QuickstartEnvironment,
@@ -188,8 +189,8 @@ async fn move_in_the_middle_of_a_rollout(
         .patch(
             "KubeadmControlPlane",
             "demo-control-plane",
-            // The rollout is begun by a change of the spec and not by `rollout.after`, because a move gives every Machine a new
-            // creation time.
+            // The rollout is begun by a change of the spec and not by `rollout.after`, because a move gives every
+            // Machine a new creation time.
             json!({"spec": {"kubeadmConfigSpec": {"postKubeadmCommands": ["true"]}}}),
         )
         .await;

@@ -138,8 +138,8 @@ impl ClusterUnderTest {
         self.control().run(command).unwrap();
     }
 
-    /// Makes the next call with this label take seconds, so that the state before its repair can be observed even on a busy
-    /// machine.
+    /// Makes the next call with this label take seconds, so that the state before its repair can be observed even on a
+    /// busy machine.
     pub fn slow(&self, label: &str) {
         self.command(json!({"fault": {"match": {"label": label}, "delay": 20, "count": 1}}));
     }

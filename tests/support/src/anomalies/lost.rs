@@ -150,7 +150,8 @@ async fn the_load_balancer_is_active_early(name: &'static str) {
     scenario.end_with(mark, &["POST member"]).await;
 }
 
-/// `listeners-left-pending`: the member is ACTIVE, so that its machine is admitted; the listener is repaired by an update.
+/// `listeners-left-pending`: the member is ACTIVE, so that its machine is admitted; the listener is repaired by an
+/// update.
 async fn the_worker_dies_before_the_listeners(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     scenario.command(anomaly("listeners-left-pending", "-cp-1"));

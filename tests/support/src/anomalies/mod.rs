@@ -2,9 +2,9 @@
 //! ACTIVE does not mean that a member serves. The manager runs as a process, with a real kube-apiserver and a scripted
 //! Cluster API. Each scenario has an OpenStack of its own with its own anomaly.
 //!
-//! Scenarios run side by side under one manager ([`shared_environment`]). During a scenario, a [`watch`] compares each decision of
-//! the gates with the state of the cloud at that moment. `make test` runs one scenario of each kind, `make rollout`
-//! runs all of them; `CAPO_RS_SCENARIO` selects those with a text in their name.
+//! Scenarios run side by side under one manager ([`shared_environment`]). During a scenario, a [`watch`] compares each
+//! decision of the gates with the state of the cloud at that moment. `make test` runs one scenario of each kind, `make
+//! rollout` runs all of them; `CAPO_RS_SCENARIO` selects those with a text in their name.
 
 #![allow(
     clippy::unwrap_used,

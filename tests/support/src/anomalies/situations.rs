@@ -1,5 +1,6 @@
-//! Situations around the gates for which a script of Cluster API is enough: remediation, a control plane that a hold blocks, the
-//! time-out of a health check, no monitor, another kind of control plane. `tests/rollout/README.md` lists them.
+//! Situations around the gates for which a script of Cluster API is enough: remediation, a control plane that a hold
+//! blocks, the time-out of a health check, no monitor, another kind of control plane. `tests/rollout/README.md` lists
+//! them.
 
 use std::sync::atomic::Ordering;
 
@@ -101,8 +102,8 @@ async fn the_operator_lets_it_go(name: &'static str) {
     scenario.end().await;
 }
 
-/// The new machine is held for longer than its health check waits, and is deleted. It was never admitted, so it is deleted at
-/// once, and the old machine stays.
+/// The new machine is held for longer than its health check waits, and is deleted. It was never admitted, so it is
+/// deleted at once, and the old machine stays.
 async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     scenario.command(json!({"hold": {"member": "-cp-1", "status": "PENDING_CREATE"}}));
@@ -155,8 +156,8 @@ async fn there_is_no_monitor(name: &'static str) {
     scenario.end().await;
 }
 
-/// Another control plane than KubeadmControlPlane has no hook of its own, so the hook of capo-rs is the only one. The rules are
-/// the same.
+/// Another control plane than KubeadmControlPlane has no hook of its own, so the hook of capo-rs is the only one. The
+/// rules are the same.
 async fn the_control_plane_is_not_kubeadms(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
     scenario.cluster(Shape::default(), json!({})).await;

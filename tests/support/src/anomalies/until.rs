@@ -72,8 +72,8 @@ impl ClusterUnderTest {
         .await;
     }
 
-    /// Waits until the machine is held for this reason with this text, in its condition and in the metrics. The hold may
-    /// end before the gauge of this cluster is read; the counter, which is of all clusters, stays.
+    /// Waits until the machine is held for this reason with this text, in its condition and in the metrics. The hold
+    /// may end before the gauge of this cluster is read; the counter, which is of all clusters, stays.
     pub async fn until_held(&self, index: usize, reason: &str, text: &str) {
         let what = format!("held for {reason}: {text}");
         self.until_machine(index, &what, |machine| {

@@ -1,5 +1,5 @@
-//! Members that read ACTIVE but do not serve, and objects that turn ACTIVE without the manager. The names of the anomalies
-//! are those of the table in `tests/fake_cloud/README.md`.
+//! Members that read ACTIVE but do not serve, and objects that turn ACTIVE without the manager. The names of the
+//! anomalies are those of the table in `tests/fake_cloud/README.md`.
 
 use std::sync::atomic::Ordering;
 
@@ -26,8 +26,8 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// `whitewash`: another client's batch turns a member ACTIVE whose creation was lost. A member that Octavia reports ACTIVE is
-/// admitted.
+/// `whitewash`: another client's batch turns a member ACTIVE whose creation was lost. A member that Octavia reports
+/// ACTIVE is admitted.
 async fn an_additive_batch_whitewashes(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     let mark = scenario.mark();
@@ -62,9 +62,9 @@ async fn a_failover_makes_all_active(name: &'static str) {
     scenario.end_with(mark, &["POST member"]).await;
 }
 
-/// `push-swallowed`: ACTIVE opens the admission, because no other evidence exists before the API server listens. The old
-/// member is kept until the new one is seen ONLINE. The push that is lost is the one that enables the new member, because a
-/// later push would apply what an earlier one had lost.
+/// `push-swallowed`: ACTIVE opens the admission, because no other evidence exists before the API server listens. The
+/// old member is kept until the new one is seen ONLINE. The push that is lost is the one that enables the new member,
+/// because a later push would apply what an earlier one had lost.
 async fn a_push_is_swallowed(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
     scenario.command(json!({"operation": {"operation": "member-update", "name": "-cp-1", "anomaly": "push-swallowed", "count": 1}}));
@@ -84,8 +84,8 @@ async fn the_first_is_held_until_a_failover(scenario: ClusterUnderTest) {
     scenario.end().await;
 }
 
-/// `unattached-pools-pending`: a load balancer that was created in one request, with its listeners and pools, is taken over
-/// by its name. A pool without a listener that stays PENDING in it does not belong to capo-rs and holds no gate.
+/// `unattached-pools-pending`: a load balancer that was created in one request, with its listeners and pools, is taken
+/// over by its name. A pool without a listener that stays PENDING in it does not belong to capo-rs and holds no gate.
 async fn an_unattached_pool_stays_pending(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
     let raw = scenario.user("demo").await;
@@ -156,8 +156,8 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
     scenario.end().await;
 }
 
-/// A pool without a listener is never pushed, although its members still read ACTIVE. The listener is created again, and no
-/// gate opens before that.
+/// A pool without a listener is never pushed, although its members still read ACTIVE. The listener is created again,
+/// and no gate opens before that.
 async fn the_listener_is_deleted_by_hand(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
     let listeners = scenario

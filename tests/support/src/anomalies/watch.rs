@@ -148,8 +148,9 @@ pub fn loses_our_hook(machine: &Value) -> bool {
         && machine["metadata"]["annotations"][HOOK] != "capo-rs"
 }
 
-/// The rule of admission: a machine that turns provisioned has an ACTIVE member on every port. A newcomer beside others that serve is created
-/// disabled, and the update that enables it after its admission may have begun before this look at the cloud.
+/// The rule of admission: a machine that turns provisioned has an ACTIVE member on every port. A newcomer beside others
+/// that serve is created disabled, and the update that enables it after its admission may have begun before this look
+/// at the cloud.
 pub fn wrong_admission(name: &str, ports: usize, truth: &Truth) -> Option<String> {
     let own = || truth.of_machine(name);
     let is_alone = own().count() == truth.members.len();
@@ -160,8 +161,8 @@ pub fn wrong_admission(name: &str, ports: usize, truth: &Truth) -> Option<String
     (!is_right).then(|| format!("{name} was admitted while its members were {truth:?}"))
 }
 
-/// The rule of release: when the hook of capo-rs is removed, the machine's members do not exist any more and another machine has an
-/// ACTIVE one on every port.
+/// The rule of release: when the hook of capo-rs is removed, the machine's members do not exist any more and another
+/// machine has an ACTIVE one on every port.
 pub fn wrong_release(name: &str, ports: usize, truth: &Truth) -> Option<String> {
     let own = truth.of_machine(name).count();
     let mut others: BTreeSet<&str> = truth

@@ -1,6 +1,6 @@
-//! The control of the client: the same reads at the same time, sent to the API servers themselves. A busy machine slows both
-//! down. A request that is slow through the load balancer alone shows that the load balancer has sent it to an API server that
-//! was not up, or not up any more.
+//! The control of the client: the same reads at the same time, sent to the API servers themselves. A busy machine slows
+//! both down. A request that is slow through the load balancer alone shows that the load balancer has sent it to an API
+//! server that was not up, or not up any more.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{SLOW, Target, requests::AT_MOST};
 use crate::timeline::{Sender, Slow, Timeline, What};
 
-/// The time between the starts of two requests. The servers take turns, so each of three servers gets about three requests a
-/// second.
+/// The time between the starts of two requests. The servers take turns, so each of three servers gets about three
+/// requests a second.
 const PACE: Duration = Duration::from_millis(100);
 
 /// The control at work; it stops when dropped.
@@ -92,7 +92,8 @@ async fn one(target: Target, timeline: Timeline) {
         return;
     }
     let took = timeline.clock().now().saturating_sub(at);
-    // A request of the client counts as slow from one second on. A request of the control is recorded from half of that on.
+    // A request of the client counts as slow from one second on. A request of the control is recorded from half of that
+    // on.
     if took > SLOW / 2 {
         let slow = Slow {
             sender: Sender::Control,

@@ -10,8 +10,8 @@ use kube::Client;
 
 use super::{Error, Guarded, authority::Pair, guarded::Program, programs};
 
-/// Go collects garbage when the heap has grown to five times what is in use instead of twice. A test that starts an API server
-/// takes a sixth less of the processor then, and the API server more memory.
+/// Go collects garbage when the heap has grown to five times what is in use instead of twice. A test that starts an API
+/// server takes a sixth less of the processor then, and the API server more memory.
 const FEWER_COLLECTIONS: [&str; 2] = ["GOGC", "400"];
 
 /// The settings of a kube-apiserver. Those of one cluster share all settings except address, certificate and folder.

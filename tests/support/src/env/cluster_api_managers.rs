@@ -31,8 +31,8 @@ pub struct ClusterApiManagers {
 }
 
 impl ClusterApiManagers {
-    /// Installs Cluster API in `kubernetes`, which must not have the stand-ins of its definitions, starts its managers and
-    /// returns when all of their admission works. Logs are written to `logs`.
+    /// Installs Cluster API in `kubernetes`, which must not have the stand-ins of its definitions, starts its managers
+    /// and returns when all of their admission works. Logs are written to `logs`.
     pub async fn start(kubernetes: &Kubernetes, logs: &Path) -> Result<Self, Error> {
         Self::start_with(kubernetes, logs, &[]).await
     }
@@ -77,7 +77,8 @@ impl ClusterApiManagers {
                 all.push(format!("--feature-gates={}", features.join(",")));
             }
             if part != "bootstrap" {
-                // Conditions that no manager could refresh for this time turn Unknown. It is the shortest time that is allowed.
+                // Conditions that no manager could refresh for this time turn Unknown. It is the shortest time that is
+                // allowed.
                 all.push("--remote-conditions-grace-period=2m".to_owned());
             }
             let process = Guarded::start(&Program {

@@ -88,7 +88,8 @@ impl Clusterctl {
         self.home().join("repository").join(provider).join(version)
     }
 
-    /// Writes a release into the repository with the script that `make release` uses. From now on clusterctl installs it.
+    /// Writes a release into the repository with the script that `make release` uses. From now on clusterctl installs
+    /// it.
     pub fn add_release(&self, version: &str) -> Result<(), Error> {
         let folder = self.release("infrastructure-openstack", version);
         fs::create_dir_all(&folder)?;

@@ -1,8 +1,8 @@
 //! Plays the data path of a load balancer whose amphorae do not run, and the API servers behind it.
 //!
-//! It is the proxy of the manager's environment. A connection to the endpoint goes to a member that Octavia shows in service at
-//! that moment: ACTIVE, enabled, with a weight where the provider has weights. The API server there has a certificate for its own
-//! address, as kubeadm gives it.
+//! It is the proxy of the manager's environment. A connection to the endpoint goes to a member that Octavia shows in
+//! service at that moment: ACTIVE, enabled, with a weight where the provider has weights. The API server there has a
+//! certificate for its own address, as kubeadm gives it.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -94,8 +94,8 @@ impl DataPath {
         &self.played.authority
     }
 
-    /// The environment variables of a manager that reaches the endpoint through this proxy, and everything else directly.
-    /// `HTTPS_PROXY` would also apply to the server of a kubeconfig.
+    /// The environment variables of a manager that reaches the endpoint through this proxy, and everything else
+    /// directly. `HTTPS_PROXY` would also apply to the server of a kubeconfig.
     pub fn variables(&self) -> Vec<(String, String)> {
         let proxy = format!("http://{}", self.address);
         [
@@ -106,7 +106,8 @@ impl DataPath {
         .to_vec()
     }
 
-    /// From now on every connection goes to this address, whatever Octavia shows, as if no change reached the data path.
+    /// From now on every connection goes to this address, whatever Octavia shows, as if no change reached the data
+    /// path.
     pub fn stick(&self, address: Option<IpAddr>) {
         *self.played.stuck.lock() = address;
     }

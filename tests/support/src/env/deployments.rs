@@ -1,8 +1,8 @@
 //! What a node, the Deployment controller and cert-manager would do for the providers that clusterctl installs: their
 //! managers run as processes with the arguments of their Deployments, and the API server reaches their webhooks.
 //!
-//! No node runs here, so no Service has an address. Where clusterctl writes one into a webhook's configuration, an address of the
-//! loopback network takes its place while the manager runs, with the certificate's authority beside it.
+//! No node runs here, so no Service has an address. Where clusterctl writes one into a webhook's configuration, an
+//! address of the loopback network takes its place while the manager runs, with the certificate's authority beside it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
-//! capo-rs as an operator installs it: its definitions, its ServiceAccount with exactly the shipped roles, its webhooks. A URL
-//! and a certificate on the loopback address take the place of a Service and cert-manager. Nothing else differs from the shipped
-//! manifests.
+//! capo-rs as an operator installs it: its definitions, its ServiceAccount with exactly the shipped roles, its
+//! webhooks. A URL and a certificate on the loopback address take the place of a Service and cert-manager. Nothing else
+//! differs from the shipped manifests.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,8 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Starts a kube-apiserver of the caller's own, with Cluster API's definitions and everything of capo-rs but a manager.
+    /// Starts a kube-apiserver of the caller's own, with Cluster API's definitions and everything of capo-rs but a
+    /// manager.
     pub async fn in_new_cluster() -> Result<(Kubernetes, Self), Error> {
         Self::in_new_cluster_from(&shipped_manifests()?).await
     }

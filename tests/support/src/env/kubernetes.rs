@@ -1,7 +1,7 @@
 //! A real etcd and kube-apiserver on free ports of the loopback address.
 //!
-//! Authorisation is RBAC. No kube-controller-manager runs, so nothing is collected by owner references, the deletion of a
-//! Namespace never ends, and no ServiceAccount is created automatically. It is ready in about 3 s and needs 480 MB.
+//! Authorisation is RBAC. No kube-controller-manager runs, so nothing is collected by owner references, the deletion of
+//! a Namespace never ends, and no ServiceAccount is created automatically. It is ready in about 3 s and needs 480 MB.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -29,8 +29,8 @@ const CLUSTER_API: &str = include_str!("../../crds/cluster-api.yaml");
 /// The ports that are used. They are below those that Linux assigns by itself, which begin at 32768.
 const PORTS: Range<u16> = 18_000..30_000;
 
-/// Every request of the provider (a ServiceAccount of capo-system) is recorded without its body, so that granted rights can
-/// be compared with used ones. No other request is recorded.
+/// Every request of the provider (a ServiceAccount of capo-system) is recorded without its body, so that granted rights
+/// can be compared with used ones. No other request is recorded.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -203,14 +203,14 @@ impl Kubernetes {
         Ok(path)
     }
 
-    /// Installs stand-ins for Cluster API's definitions. Their names, versions, scopes and subresources are right, and they
-    /// allow any content. They are enough for a provider, which reads few of their fields.
+    /// Installs stand-ins for Cluster API's definitions. Their names, versions, scopes and subresources are right, and
+    /// they allow any content. They are enough for a provider, which reads few of their fields.
     pub async fn install_cluster_api(&self) -> Result<(), Error> {
         apply::apply(&self.admin().await?, &apply::documents(CLUSTER_API)?).await
     }
 
-    /// Installs what the manager runs with, as shipped: namespace, ServiceAccount, roles. Returns the kubeconfig of that
-    /// ServiceAccount. In tests the manager never runs as another user.
+    /// Installs what the manager runs with, as shipped: namespace, ServiceAccount, roles. Returns the kubeconfig of
+    /// that ServiceAccount. In tests the manager never runs as another user.
     pub async fn install_provider(&self) -> Result<PathBuf, Error> {
         let admin = self.admin().await?;
         for file in [
@@ -245,8 +245,8 @@ pub async fn client(kubeconfig: &Path) -> Result<Client, Error> {
     Ok(Client::try_from(config)?)
 }
 
-/// A port of the loopback address that was free a moment ago. This process gets none twice, and the kernel gives none of them
-/// to a process that asks for any port, so that no other process takes it before the program that it is for.
+/// A port of the loopback address that was free a moment ago. This process gets none twice, and the kernel gives none
+/// of them to a process that asks for any port, so that no other process takes it before the program that it is for.
 pub fn free_port() -> Result<u16, Error> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Each process begins at another port.
@@ -266,8 +266,8 @@ fn base64(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
 }
 
-/// What `start` returns, started by the first test of this process that needs it. It is started on a thread of its own, because
-/// the runtime of the first test ends with that test.
+/// What `start` returns, started by the first test of this process that needs it. It is started on a thread of its own,
+/// because the runtime of the first test ends with that test.
 ///
 /// # Panics
 /// When it can't be started.

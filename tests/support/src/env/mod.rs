@@ -1,6 +1,7 @@
 //! Starts the real programs that tests run against, and the manager, and ends them with the test.
 //!
-//! The programs come from `KUBEBUILDER_ASSETS` or from the user's cache folder, where `tests/support/build.sh` builds them.
+//! The programs come from `KUBEBUILDER_ASSETS` or from the user's cache folder, where `tests/support/build.sh` builds
+//! them.
 //!
 //! ```ignore
 //! let kubernetes = env::Kubernetes::start().await?;      // or env::Kubernetes::shared().await

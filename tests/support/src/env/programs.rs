@@ -106,7 +106,8 @@ fn of_cluster_api(program: &str) -> Result<PathBuf, Error> {
     .into())
 }
 
-/// The folder with Cluster API's definitions and webhook configurations: `<part>/crds/*.yaml` and `<part>/webhooks.yaml`.
+/// The folder with Cluster API's definitions and webhook configurations: `<part>/crds/*.yaml` and
+/// `<part>/webhooks.yaml`.
 pub fn cluster_api_manifests() -> Result<PathBuf, Error> {
     of_cluster_api("cluster-api-manifests")
 }

@@ -1,5 +1,6 @@
-//! Octavia's anomalies, one after the other in one cluster: lost changes, statuses that wrongly become ACTIVE, failures of
-//! other members, and stuck changes. The names of the anomalies are those of the table in `tests/fake_cloud/README.md`.
+//! Octavia's anomalies, one after the other in one cluster: lost changes, statuses that wrongly become ACTIVE, failures
+//! of other members, and stuck changes. The names of the anomalies are those of the table in
+//! `tests/fake_cloud/README.md`.
 
 use capo_core::ProvisioningStatus;
 use capo_openstack::load_balancer::{LoadBalancerFilter, StatusTree, TreeMember};

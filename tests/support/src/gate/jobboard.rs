@@ -1,5 +1,5 @@
-//! A worker dies while it creates a member, the load balancer is ACTIVE again, and the member stays PENDING_CREATE. Five
-//! minutes later another worker finds the job on the jobboard and finishes it.
+//! A worker dies while it creates a member, the load balancer is ACTIVE again, and the member stays PENDING_CREATE.
+//! Five minutes later another worker finds the job on the jobboard and finishes it.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::waiting::until_true;
 
 /// A cloud whose Octavia gets a jobboard if a test requests one.
 pub trait Jobboard: CloudUnderTest {
-    /// From now on Octavia's workers have a jobboard. If a worker has shown no sign of life for five minutes, another worker
-    /// resumes what it had begun.
+    /// From now on Octavia's workers have a jobboard. If a worker has shown no sign of life for five minutes, another
+    /// worker resumes what it had begun.
     async fn use_jobboard(&self);
 
     /// The changes that Octavia's API was asked for so far, whatever its answers were, each as method and path.
@@ -22,8 +22,8 @@ pub trait Jobboard: CloudUnderTest {
     async fn finished_jobs(&self) -> Vec<String>;
 }
 
-/// The worker's last sign of life is the beginning of its push, and its claim expires five minutes after that. On a busy
-/// machine the push has lasted for some time when the worker is dead and the watch begins.
+/// The worker's last sign of life is the beginning of its push, and its claim expires five minutes after that. On a
+/// busy machine the push has lasted for some time when the worker is dead and the watch begins.
 const RESUMED_AFTER: Duration = Duration::from_mins(4);
 const RESUMED_BEFORE: Duration = Duration::from_mins(7);
 

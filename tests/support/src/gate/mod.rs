@@ -3,8 +3,8 @@
 //! A cluster with three kinds of bad members under an ACTIVE load balancer: one that stays PENDING_CREATE, one whose
 //! push takes long, one whose push fails; then the further anomalies ([`anomalies`]). The gate must hold, with the
 //! right reason, until the anomaly ends, and then open. `make test` runs this on the fake cloud and `make
-//! test-openstack` on a real OpenStack. Then the same of releases ([`releases`]), and, on a real OpenStack alone, what a
-//! jobboard resumes ([`jobboard`]).
+//! test-openstack` on a real OpenStack. Then the same of releases ([`releases`]), and, on a real OpenStack alone, what
+//! a jobboard resumes ([`jobboard`]).
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
@@ -179,8 +179,8 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until the machine's member was reported in ERROR since the log had this length, either by the condition or by
-    /// the log. The log has every change, even if the repair was over before the next pass.
+    /// Waits until the machine's member was reported in ERROR since the log had this length, either by the condition or
+    /// by the log. The log has every change, even if the repair was over before the next pass.
     async fn until_error_is_reported(&self, index: usize, since: usize) {
         let name = self.name(index);
         let is_logged = || {

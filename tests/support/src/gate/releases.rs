@@ -1,5 +1,5 @@
-//! Machines that are released: their member is taken out of rotation, a proof is made, the member is deleted, a second proof
-//! is made, and only then the hook is removed.
+//! Machines that are released: their member is taken out of rotation, a proof is made, the member is deleted, a second
+//! proof is made, and only then the hook is removed.
 
 use std::{
     net::IpAddr,
@@ -21,8 +21,8 @@ use crate::{
     waiting::until_true,
 };
 
-/// Two of three machines are released one after the other. While the second one is released, the changes of its member do
-/// not reach the data path.
+/// Two of three machines are released one after the other. While the second one is released, the changes of its member
+/// do not reach the data path.
 pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
     let contract = Contract::with(under).await;
     let data_path = DataPath::start(contract.cloud.clone(), &contract.name, provider)
@@ -93,7 +93,8 @@ impl ControlPlane {
         members.iter().find(|member| member.name.ends_with(&end))
     }
 
-    /// Waits until our hook is removed, at which time the member must not exist either, and then until the Machine is gone.
+    /// Waits until our hook is removed, at which time the member must not exist either, and then until the Machine is
+    /// gone.
     async fn until_let_go(&self, data_path: &DataPath, index: usize) {
         let name = self.name(index);
         self.environment
@@ -154,8 +155,8 @@ fn is_drained(request: &Request, address: IpAddr) -> bool {
     })
 }
 
-/// Checks that other machines answered as many requests as a proof needs while the member was out of rotation, and again
-/// after it was removed.
+/// Checks that other machines answered as many requests as a proof needs while the member was out of rotation, and
+/// again after it was removed.
 fn assert_proven(requests: &[Request], left: IpAddr) {
     let by_others = || requests.iter().filter(|one| one.answered_by != left);
     let drained = by_others().filter(|one| is_drained(one, left)).count();

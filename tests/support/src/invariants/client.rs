@@ -56,8 +56,8 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
     found
 }
 
-/// Slow requests of the client at whose time the API servers themselves answered the control quickly. The control was slow too if
-/// one of its requests took at least half as long as the client's, and the two overlap.
+/// Slow requests of the client at whose time the API servers themselves answered the control quickly. The control was
+/// slow too if one of its requests took at least half as long as the client's, and the two overlap.
 pub(super) fn prompt(entries: &[Entry]) -> Vec<Violation> {
     let of = |wanted: Sender| {
         let slow = entries.iter().filter_map(|entry| match &entry.what {
@@ -73,7 +73,8 @@ pub(super) fn prompt(entries: &[Entry]) -> Vec<Violation> {
             *lasted * 2 >= took && *sent <= at + took && at <= *sent + *lasted
         })
     };
-    // For the requests that have one cause: the first and the last beginning, the number, and the duration of the slowest.
+    // For the requests that have one cause: the first and the last beginning, the number, and the duration of the
+    // slowest.
     let mut causes: Vec<(Duration, Duration, usize, Duration)> = Vec::new();
     for (at, took) in of(Sender::Client) {
         if excused(at, took) {

@@ -29,7 +29,8 @@ pub struct Promises {
     pub gate: bool,
     /// Whether another member could serve at every moment, so that no request may fail.
     pub served: bool,
-    /// Whether no request may be slow unless the machine is, because no API server dies while its member takes connections.
+    /// Whether no request may be slow unless the machine is, because no API server dies while its member takes
+    /// connections.
     pub prompt: bool,
     /// Whether the manager elects a leader, and the lease was recorded.
     pub lease: bool,

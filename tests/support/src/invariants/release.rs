@@ -39,8 +39,8 @@ impl Checker<'_> {
         self.found.push(Violation { rule, at, how });
     }
 
-    /// Whether the deletion of this machine does not depend on the gate, because the cluster is being deleted or a user has
-    /// decided it.
+    /// Whether the deletion of this machine does not depend on the gate, because the cluster is being deleted or a user
+    /// has decided it.
     fn excused(&self, machine: &str) -> bool {
         self.world.cluster.going
             || !self.world.cluster.managed

@@ -83,7 +83,8 @@ fn labels(text: &str) -> (Vec<String>, &str) {
     }
 }
 
-/// Compares a scrape with the catalogue: names, kinds, help texts and labels. With `everything`, every metric must be there.
+/// Compares a scrape with the catalogue: names, kinds, help texts and labels. With `everything`, every metric must be
+/// there.
 pub fn matches_the_catalogue(scrape: &str, everything: bool) {
     let found = families(scrape);
     for (name, family) in &found {

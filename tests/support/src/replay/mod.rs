@@ -1,6 +1,6 @@
-//! Whole clusters and servers on any cloud ([`clusters`], [`servers`]): what CAPO's users do every day. The manager is the
-//! shipped one, and the results are checked with OpenStack's own APIs. `make test` runs this on the fake cloud and `make
-//! test-openstack` on a real OpenStack.
+//! Whole clusters and servers on any cloud ([`clusters`], [`servers`]): what CAPO's users do every day. The manager is
+//! the shipped one, and the results are checked with OpenStack's own APIs. `make test` runs this on the fake cloud and
+//! `make test-openstack` on a real OpenStack.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 

@@ -1,4 +1,5 @@
-//! Servers that belong to no cluster: with all their possible properties, in every state, and with an address from a pool.
+//! Servers that belong to no cluster: with all their possible properties, in every state, and with an address from a
+//! pool.
 
 use serde_json::{Value, json};
 
@@ -118,7 +119,8 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
         .await;
     assert_eq!(lost["status"]["instanceID"], json!(ids[0]));
 
-    // Nova keeps the server until the time to reclaim it is over, but the deletion of the object does not wait for that.
+    // Nova keeps the server until the time to reclaim it is over, but the deletion of the object does not wait for
+    // that.
     under
         .write_server_state(softly, ServerState::SoftDeleted)
         .await;

@@ -78,7 +78,8 @@ impl Rollout {
         .await
     }
 
-    /// Checks for a while that the machine is held for one of these reasons, and that no control-plane Machine is created or deleted.
+    /// Checks for a while that the machine is held for one of these reasons, and that no control-plane Machine is
+    /// created or deleted.
     pub async fn stays_held(&self, machine: &str, reasons: &str, how_long: Duration) {
         self.until_held(machine, reasons).await;
         let machines = self.machines().await;
@@ -103,7 +104,8 @@ impl Rollout {
         .await;
     }
 
-    /// Returns when a member of a machine has been in ERROR in Octavia. capo-rs may have repaired it before it could show that.
+    /// Returns when a member of a machine has been in ERROR in Octavia. capo-rs may have repaired it before it could
+    /// show that.
     pub async fn until_failed(&self, machine: &str) {
         let what = format!("a member of {machine} was in ERROR");
         let is_failed = |entry: &Entry| match &entry.what {

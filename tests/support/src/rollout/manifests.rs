@@ -31,7 +31,8 @@ pub(super) fn documents(
     Ok(documents)
 }
 
-/// The KubeadmControlPlane of a cluster, and the certificates that it does not make itself. Its template is not in them.
+/// The KubeadmControlPlane of a cluster, and the certificates that it does not make itself. Its template is not in
+/// them.
 pub fn control_plane_with_certificates(
     options: &RolloutOptions,
     workload: &WorkloadCluster,

@@ -55,8 +55,8 @@ impl Proof {
         }
     }
 
-    /// Stops the client and deletes the cluster. Fails the test, with the whole timeline, if a rule was broken between the
-    /// cluster's beginning and its end. The figures are those of the time in which the client sent requests.
+    /// Stops the client and deletes the cluster. Fails the test, with the whole timeline, if a rule was broken between
+    /// the cluster's beginning and its end. The figures are those of the time in which the client sent requests.
     pub async fn end(self, rollout: Rollout, promises: &Promises) -> Figures {
         let result = self.finish(&rollout, promises).await;
         if !result.broken.is_empty() {

@@ -18,7 +18,8 @@ use crate::{
 use capo_api::{v1alpha1::OpenStackFloatingIPPool, v1beta2::NetworkStatus};
 use capo_core::{ConditionState, FailureClass, Reason};
 
-/// The result of one pass, from which the status is built. A field that is `None` leaves its part of the status as it was.
+/// The result of one pass, from which the status is built. A field that is `None` leaves its part of the status as it
+/// was.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Report {
     /// Whether OpenStack accepts the credentials.

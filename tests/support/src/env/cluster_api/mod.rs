@@ -1,10 +1,11 @@
 //! A scripted Cluster API on a real kube-apiserver: what its core controllers and a control-plane
 //! provider do to the objects that an infrastructure provider sees, in their order, and nothing else.
 //!
-//! It plays: owner references and labels on infrastructure objects, the copy of `providerID` once an OpenStackMachine is
-//! provisioned, the node that joins, the conditions that name it healthy ([`script`]); deletion with pre-drain and pre-terminate
-//! hooks, the control plane's own hook last from Kubernetes 1.31 on ([`deletion`]). When an object changes it reads all objects
-//! and does the next step, at most once every [`INTERVAL`], so a test waits for the state that it needs and never for the script.
+//! It plays: owner references and labels on infrastructure objects, the copy of `providerID` once an OpenStackMachine
+//! is provisioned, the node that joins, the conditions that name it healthy ([`script`]); deletion with pre-drain and
+//! pre-terminate hooks, the control plane's own hook last from Kubernetes 1.31 on ([`deletion`]). When an object
+//! changes it reads all objects and does the next step, at most once every [`INTERVAL`], so a test waits for the state
+//! that it needs and never for the script.
 
 mod deletion;
 mod script;
