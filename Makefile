@@ -28,7 +28,7 @@ RUST_ONLY := --test documents --test statuses --test wire --test round_trip --te
 ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo release check lint-and-test test rollouts-short takeovers-short alerts deep mutants rollout oldest quickstart takeover test-openstack bench edit-loop lint crates deny crds documents figures docs image-check programs
+.PHONY: help demo release check lint-and-test test workspace-tests rollouts-short takeovers-short quickstart-short alerts deep mutants rollout oldest quickstart takeover test-openstack bench edit-loop lint crates deny crds documents figures docs image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,16 +49,23 @@ lint-and-test: lint
 	$(CARGO) test --locked --workspace --no-fail-fast --lib $(RUST_ONLY)
 
 test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, short rollouts and takeovers
-	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=6 --skip=metrics::rollout::a_real
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 workspace-tests quickstart-short
 	$(CARGO) test --quiet --locked --no-run --test rollout --test takeover
 	@echo "Rollouts, takeovers and alerts mostly wait, so they run side by side. Each shows its output at its end, within seven minutes."
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target rollouts-short takeovers-short alerts
+
+workspace-tests:
+	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=8 --skip=metrics::rollout::a_real --skip=operator::quickstart
 
 rollouts-short:
 	$(CARGO) test --locked --test rollout -- --test-threads=3 --exact $(SHORT_ROLLOUTS)
 
 takeovers-short:
 	CAPO_RS_TAKEOVER="$(SHORT_TAKEOVERS)" $(CARGO) test --locked --test takeover -- --exact $(SHORT_TAKEOVERS)
+
+# It waits for seven minutes, so it begins together with the tests of the workspace instead of being the last of them.
+quickstart-short:
+	$(CARGO) test --locked --test suite operator::quickstart::
 
 alerts: programs ## A real Prometheus, every board and alert over a rollout in trouble
 	$(CARGO) test --locked --test suite metrics::rollout::a_real
