@@ -327,7 +327,7 @@ fn call_off_and_back_off(machine: &mut Machine, why: String, now: &Now) {
     call_off(machine, now);
 }
 
-/// Whether no other machine serves any more, or whether it has been unknown for too long if one does.
+/// Whether no other machine serves any more, or it has been unknown for too long whether one does.
 fn is_over(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
     match facts.others {
         Others::Serve => false,
