@@ -121,8 +121,7 @@ pub(crate) enum Stage {
     Proving,
     /// The machine's members are being deleted.
     Removing,
-    /// A read has shown the members as absent. The requests are made again, and another read has to confirm the
-    /// absence.
+    /// A read has shown that the members are absent. The requests are made again, and a second read must show the same.
     Confirming,
     /// The absence is confirmed, and another machine still served.
     Released,

@@ -56,6 +56,11 @@ pub(crate) fn before() -> (State, Now) {
     (state, now)
 }
 
+/// Applies that Octavia accepted a write, with an answer that shows nothing.
+fn accept(state: &mut State, write: &Write, now: &Now) {
+    accepted(state, write, None, now.instant, now, Written::default());
+}
+
 /// The state after Octavia accepted a write of the second port.
 fn done(write: &Write, sets: Option<Sets>, written: Written) -> (State, Now) {
     let (mut state, now) = before();
@@ -135,14 +140,7 @@ fn what_a_change_of_a_part_leaves_unknown_is_read_again() {
     let (mut state, now) = before();
     state.ports[1].stray_pool = Some("stray".into());
     let attach = Write::Attach { port: 8132 };
-    accepted(
-        &mut state,
-        &attach,
-        None,
-        now.instant,
-        &now,
-        Written::default(),
-    );
+    accept(&mut state, &attach, &now);
     assert_eq!(
         (&state.ports[1].stray_pool, &state.ports[1].refusal),
         (&None, &None)
@@ -221,14 +219,7 @@ fn a_write_of_a_member_is_noted_with_what_it_changes() {
     let (mut state, now) = before();
     machine(&mut state, 1).slots[1].put_tried = false;
     let repair = write_of(Repair);
-    accepted(
-        &mut state,
-        &repair,
-        None,
-        now.instant,
-        &now,
-        Written::default(),
-    );
+    accept(&mut state, &repair, &now);
     assert!(machine(&mut state, 1).slots[1].put_tried);
 }
 
@@ -246,14 +237,7 @@ fn a_left_over_member_is_deleted_again_after_a_pause_only() {
         let member = state.ports[1].members[0].id.clone();
         let prune = Write::Prune { port: 8132, member };
         match class {
-            None => accepted(
-                &mut state,
-                &prune,
-                None,
-                now.instant,
-                &now,
-                Written::default(),
-            ),
+            None => accept(&mut state, &prune, &now),
             Some(class) => refused(&mut state, &prune, None, failure(class), &now),
         }
         let prunes = |state: &State, index: usize| state.ports[1].members[index].prunes.count;
@@ -289,14 +273,7 @@ fn from_the_tenth_lock_in_a_row_on_a_write_waits_as_after_a_refusal() {
         let refusal = machine(&mut state, 1).slots[1].refusal.clone();
         assert_eq!(refusal.map(|refusal| refusal.class), Some(class));
         // An accepted deletion ends the row.
-        accepted(
-            &mut state,
-            &prune,
-            None,
-            now.instant,
-            &now,
-            Written::default(),
-        );
+        accept(&mut state, &prune, &now);
         assert_eq!(state.ports[1].members[0].failures, 0);
     }
 }

@@ -48,8 +48,8 @@ impl Health {
     }
 }
 
-/// How one monitor checks. HTTP and HTTPS request a page and expect the status 200, whoever signed the certificate.
-/// Every other type only connects.
+/// How one monitor checks. A monitor of type HTTP or HTTPS requests a page and expects the status 200, and accepts
+/// every certificate. A monitor of any other type only connects.
 pub(crate) enum Check {
     Connect,
     Request {
