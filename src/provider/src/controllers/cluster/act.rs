@@ -5,12 +5,11 @@ use std::{sync::atomic::Ordering, time::Duration};
 use super::{
     bastion,
     desired::DesiredCluster,
-    endpoint::endpoint,
-    failure_domains::zones,
+    endpoint, failure_domains,
     load_balancer::{
         plan::LoadBalancerPlan, reconcile as load_balancer_step, report as load_balancer_report,
     },
-    networking::{self, networking},
+    networking,
     ownership::ensure_names_are_unique,
     pass::{Pass, PublishedFacts},
     project,
@@ -105,8 +104,8 @@ impl Pass<'_> {
         self.publish(desired, problems, published);
         self.read_octavia_version(&context).await;
         let scope = networking::scope(self);
-        zones(self, &context, scope).await;
-        let lists = networking(self, &context, problems, scope).await;
+        failure_domains::reconcile(self, &context, scope).await;
+        let lists = networking::reconcile(self, &context, problems, scope).await;
         self.report.networking = self.cached.networking.clone();
         match (&desired.load_balancer, plan) {
             (None, _) => self.report.load_balancer = LoadBalancerReport::None,
@@ -119,7 +118,7 @@ impl Pass<'_> {
             }
         }
         if !has_problem(problems, SpecPart::Endpoint) {
-            let step = endpoint(self, &context, &published.facts).await;
+            let step = endpoint::reconcile(self, &context, &published.facts).await;
             self.ok_or_record(step);
         }
         bastion::reconcile(self, &context).await;
@@ -131,8 +130,9 @@ impl Pass<'_> {
     }
 }
 
-/// Looks up the load balancer and verifies that the credentials lead to the cluster's project. `None` where they do
-/// not, or where that could not be found out.
+/// Looks up the load balancer, verifies that the credentials lead to the cluster's project, and keeps in the cluster's
+/// cache which load balancer is the cluster's. Returns the plan for the load balancer; it is absent if no lookup was
+/// made. `None` where the credentials lead to another project, or where that could not be found out.
 pub(super) async fn look_up_and_verify(
     pass: &mut Pass<'_>,
     context: &StepContext<'_>,
@@ -156,5 +156,9 @@ pub(super) async fn look_up_and_verify(
     pass.cached.verified_cloud = Some(context.cloud.clone());
     pass.cached.project = Some(context.project.clone());
     pass.set_true(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-    Some(found.map(|found| load_balancer_step::decide(pass, context, found)))
+    Some(found.map(|found| {
+        let decision = load_balancer_step::decide(pass, context, &found?);
+        pass.cached.load_balancer = decision.load_balancer;
+        Some(decision.plan)
+    }))
 }

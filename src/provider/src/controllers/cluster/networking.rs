@@ -67,7 +67,7 @@ pub(crate) fn scope(pass: &Pass<'_>) -> Scope {
 /// Reads and creates network, router and security groups, within `scope`. Each part goes on as far as it can without
 /// the others. If a part fails, its former value is kept. Returns the project's lists for
 /// [`settled_networking::remember`] if nothing failed; they were read before everything else.
-pub(crate) async fn networking(
+pub(crate) async fn reconcile(
     pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     problems: &[Problem],
@@ -77,7 +77,7 @@ pub(crate) async fn networking(
         set_all_true(pass);
         return None;
     }
-    let lists = settled_networking::lists(pass, context).await;
+    let lists = settled_networking::read_lists(pass, context).await;
     if let (Scope::Part(_), Some(lists)) = (scope, &lists) {
         if settled_networking::is_unchanged(pass, lists) {
             pass.cached.networking_read = Some(ReadAt::new(pass.generation(), pass.now));
@@ -92,7 +92,7 @@ pub(crate) async fn networking(
     pass.cached.networking_read = None;
     pass.cached.settled_networking = None;
     let external = if scope.includes(RotatingRead::ExternalNetwork) {
-        let external = network::external(context, &context.desired.external).await;
+        let external = network::find_external(context, &context.desired.external).await;
         pass.ok_or_record(external).map(Lookup::from)
     } else {
         Some(pass.cached.networking.external.clone())
@@ -102,7 +102,7 @@ pub(crate) async fn networking(
     let network = if has_problem(problems, SpecPart::Network) {
         network::find(context).await
     } else {
-        network::network(context, kept.as_ref()).await.map(Some)
+        network::ensure(context, kept.as_ref()).await.map(Some)
     };
     let network = pass.ok_or_record(network).flatten();
     let mut complete = external.is_some() && network.is_some();
@@ -110,7 +110,7 @@ pub(crate) async fn networking(
         pass.cached.networking.external = external;
     }
     if let Some(network) = network {
-        let primary = primary_subnet(context, &network).await;
+        let primary = find_primary_subnet(context, &network).await;
         let primary = pass.ok_or_record(primary);
         complete &= primary.is_some();
         if let Some(primary) = primary {
@@ -122,12 +122,12 @@ pub(crate) async fn networking(
         let external = external
             .as_ref()
             .filter(|_| !has_problem(problems, SpecPart::Router));
-        complete &= router(pass, context, &network, external, scope).await;
-        complete &= groups(pass, context, &network).await;
+        complete &= reconcile_router(pass, context, &network, external, scope).await;
+        complete &= reconcile_security_groups(pass, context, &network).await;
         pass.cached.networking.network = Lookup::Found(network);
     }
     if scope.includes(RotatingRead::Network) {
-        complete &= load_balancer_network(pass, context, problems).await;
+        complete &= read_load_balancer_network(pass, context, problems).await;
     }
     if complete {
         pass.cached.networking_read = Some(ReadAt::new(pass.generation(), pass.now));
@@ -150,7 +150,7 @@ fn set_all_true(pass: &mut Pass<'_>) {
 }
 
 /// The router step. If the external network is unknown or a value of the spec can't be used, the router is only read.
-async fn router(
+async fn reconcile_router(
     pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     network: &NetworkState,
@@ -160,7 +160,7 @@ async fn router(
     let kept = pass.cached.networking.router.found();
     let kept = kept.filter(|_| !scope.includes(RotatingRead::Router));
     let step = match external {
-        Some(external) => router::router(context, network, external.found(), kept).await,
+        Some(external) => router::ensure(context, network, external.found(), kept).await,
         None => router::find(context).await,
     };
     let Some(router) = pass.ok_or_record(step) else {
@@ -173,10 +173,14 @@ async fn router(
     external.is_some()
 }
 
-async fn groups(pass: &mut Pass<'_>, context: &StepContext<'_>, network: &NetworkState) -> bool {
+async fn reconcile_security_groups(
+    pass: &mut Pass<'_>,
+    context: &StepContext<'_>,
+    network: &NetworkState,
+) -> bool {
     let groups = match &context.desired.security {
         Some(desired) => {
-            let groups = security_groups::groups(context, desired, &network.ranges()).await;
+            let groups = security_groups::ensure(context, desired, &network.ranges()).await;
             match pass.ok_or_record(groups) {
                 Some(groups) => Lookup::Found(groups),
                 None => return false,
@@ -189,7 +193,7 @@ async fn groups(pass: &mut Pass<'_>, context: &StepContext<'_>, network: &Networ
     true
 }
 
-async fn load_balancer_network(
+async fn read_load_balancer_network(
     pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     problems: &[Problem],
@@ -206,7 +210,7 @@ async fn load_balancer_network(
     if has_problem(problems, SpecPart::LoadBalancerNetwork) {
         return false;
     }
-    let found = network::of_load_balancer(context, desired).await;
+    let found = network::find_for_load_balancer(context, desired).await;
     match pass.ok_or_record(found) {
         Some(network) => {
             pass.cached.networking.load_balancer_network = Lookup::Found(network);
@@ -216,7 +220,10 @@ async fn load_balancer_network(
     }
 }
 
-async fn primary_subnet(context: &StepContext<'_>, network: &NetworkState) -> StepResult<SubnetId> {
+async fn find_primary_subnet(
+    context: &StepContext<'_>,
+    network: &NetworkState,
+) -> StepResult<SubnetId> {
     if let Some(reference) = &context.desired.primary_subnet {
         let listed = network.subnets.iter();
         let mut listed = listed.filter(|subnet| *reference == Reference::Id(subnet.id.clone()));
@@ -224,7 +231,7 @@ async fn primary_subnet(context: &StepContext<'_>, network: &NetworkState) -> St
             return Ok(subnet.id.clone());
         }
         let within = Some(&network.network.id);
-        let subnet = network::subnet_by(context, reference, within, "spec.primarySubnet").await?;
+        let subnet = network::find_subnet(context, reference, within, "spec.primarySubnet").await?;
         return Ok(subnet.id);
     }
     Ok(network

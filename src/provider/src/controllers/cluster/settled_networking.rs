@@ -30,7 +30,7 @@ impl SettledNetworking {
 
 /// The lists of the project, if enough clusters share them. They are read before the objects of the cluster, so that a
 /// change between the two reads shows as another hash in the next pass.
-pub(crate) async fn lists(
+pub(crate) async fn read_lists(
     pass: &Pass<'_>,
     context: &StepContext<'_>,
 ) -> Option<Arc<ProjectNetworking>> {

@@ -4,21 +4,25 @@
 use std::{net::IpAddr, time::Instant};
 
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt};
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{
     pass::Pass,
     plan::{self, GateInputs, OwningMachine},
 };
 use crate::{
+    controllers::capi::Machine,
     kubernetes::conditions::{self, kind},
     reconcile::{
         deletion_hooks::{Hooks, deletion},
         server_observation::{PortAddress, ServerAddress},
     },
 };
-use capo_api::v1alpha1::OpenStackServer;
-use capo_core::{GateMode, gate_override};
+use capo_api::{
+    v1alpha1::OpenStackServer,
+    v1beta2::{NetworkStatusWithSubnets, OpenStackMachine},
+};
+use capo_core::{GateMode, ObjectName, gate_override};
 use capo_gate::{
     desired::{DesiredMachine, ObservedCondition, ObservedServer, ServerState},
     findings::MachineFinding,
@@ -60,85 +64,130 @@ fn preferred<I: Iterator<Item = IpAddr>>(addresses: impl Fn() -> I) -> Option<Ip
         .or_else(|| addresses().next())
 }
 
+/// What a pass has read of a control-plane machine. The member that the machine needs follows from these facts.
+struct MemberFacts<'a> {
+    /// The name under which the tracker knows the cluster.
+    cluster: ObjectName,
+    object: &'a OpenStackMachine,
+    machine: Option<&'a Machine>,
+    server_object: Option<&'a OpenStackServer>,
+    /// The cluster's network as the status of the `OpenStackCluster` shows it.
+    network: Option<&'a NetworkStatusWithSubnets>,
+    /// The addresses of the server in its last read.
+    seen_addresses: &'a [ServerAddress],
+    /// The addresses of the ports of a server that is being built.
+    expected_addresses: Vec<PortAddress>,
+    admitted: bool,
+    paused: bool,
+    server: ObservedServer,
+    api_server_pod: ObservedCondition,
+    node: ObservedCondition,
+}
+
+/// Determines the member that the machine needs, and what its gates depend on. The function is pure.
+fn desired_machine(facts: &MemberFacts<'_>, now: Timestamp) -> DesiredMachine {
+    let network_name = facts.network.and_then(|network| network.name.as_deref());
+    let network_id = facts.network.and_then(|network| network.id.as_deref());
+    let seen = member_address(facts.seen_addresses, network_name.unwrap_or_default());
+    let expected = || expected_address(&facts.expected_addresses, network_id.unwrap_or_default());
+    let annotations = facts.object.annotations();
+    let gate_override = annotations.get(gate_override::KEY).map(String::as_str);
+    DesiredMachine {
+        cluster: facts.cluster.clone(),
+        uid: facts.object.metadata.uid.clone(),
+        machine: facts.machine.map(ResourceExt::name_any),
+        address: seen.or_else(expected),
+        admitted: facts.admitted,
+        paused: facts.paused,
+        server: facts.server,
+        deletion: deletion(
+            facts.object.meta(),
+            facts.server_object.map(Resource::meta),
+            facts.machine,
+        ),
+        gate_override: gate_override::parse_optional(gate_override, now),
+        api_server_pod: facts.api_server_pod,
+        node: facts.node,
+        has_node: facts
+            .machine
+            .is_some_and(|machine| machine.status.node_ref.is_some()),
+    }
+}
+
 impl Pass<'_> {
     /// Publishes what is known of a control-plane machine to the tracker, and reads the tracker's finding.
     pub(super) fn publish_desired(&mut self) {
-        let machine = self.related.machine.as_deref();
+        let health = self.observe_health();
+        let Some(facts) = self.member_facts(health) else {
+            return;
+        };
+        let desired = desired_machine(&facts, Timestamp::now());
+        let cluster = facts.cluster;
+        self.publish(desired);
+        self.findings = self.latest_findings(&cluster);
+        self.enqueue_cluster(&cluster);
+        self.request_server_read();
+    }
+
+    /// Takes the conditions `APIServerPodHealthy` and `NodeHealthy` of the Machine. This is done for every machine, so
+    /// that nothing is kept of a Machine that does not exist any more.
+    fn observe_health(&self) -> (ObservedCondition, ObservedCondition) {
         let health = &self.context.machines;
-        let (api_server_pod, node) = if let Some(machine) = machine {
-            let uid = machine.metadata.uid.as_deref();
-            health.update(&self.name, uid, |health| {
-                health.observe(machine, Instant::now())
-            })
-        } else {
+        let Some(machine) = self.related.machine.as_deref() else {
             health.forget(&self.name);
-            (ObservedCondition::Unknown, ObservedCondition::Unknown)
+            return (ObservedCondition::Unknown, ObservedCondition::Unknown);
         };
-        if !self.related.control_plane {
-            return;
+        let uid = machine.metadata.uid.as_deref();
+        health.update(&self.name, uid, |health| {
+            health.observe(machine, Instant::now())
+        })
+    }
+
+    /// Gathers the facts about a control-plane machine. `None` if the machine is a worker, which needs no member, or if
+    /// its `OpenStackCluster` is unknown, because the tracker keeps members by cluster.
+    fn member_facts(
+        &self,
+        (api_server_pod, node): (ObservedCondition, ObservedCondition),
+    ) -> Option<MemberFacts<'_>> {
+        let related = &self.related;
+        if !related.control_plane {
+            return None;
         }
-        let Some(cluster) = self.related.cluster_key() else {
-            return;
-        };
-        let network = self
-            .related
-            .openstack_cluster
-            .as_ref()
-            .and_then(|cluster| cluster.status.as_ref()?.network.clone())
-            .unwrap_or_default();
-        let addresses = self
-            .observation
-            .as_ref()
-            .map(|seen| seen.addresses.as_slice());
-        let server_uid = self.related.server_uid();
-        let expected = self
-            .context
-            .servers
-            .observations
-            .expected(&self.name, server_uid);
-        let address = member_address(
-            addresses.unwrap_or_default(),
-            network.name.as_deref().unwrap_or_default(),
-        );
-        let desired = DesiredMachine {
-            cluster: cluster.clone(),
-            uid: self.object.metadata.uid.clone(),
-            machine: machine.map(ResourceExt::name_any),
-            address: address.or_else(|| {
-                let network = network.id.as_deref().unwrap_or_default();
-                expected_address(&expected, network)
-            }),
+        let cluster = related.openstack_cluster.as_deref();
+        let status = cluster.and_then(|cluster| cluster.status.as_ref());
+        let observation = self.observation.as_ref();
+        let observations = &self.context.servers.observations;
+        Some(MemberFacts {
+            cluster: related.cluster_key()?,
+            object: &self.object,
+            machine: related.machine.as_deref(),
+            server_object: related.server.as_deref(),
+            network: status.and_then(|status| status.network.as_ref()),
+            seen_addresses: observation.map_or(&[], |seen| &seen.addresses),
+            expected_addresses: observations.expected(&self.name, related.server_uid()),
             admitted: self.is_admitted(),
             paused: self.is_paused_or_moved(),
             server: self.observed_server(),
-            deletion: deletion(
-                self.object.meta(),
-                self.related.server.as_ref().map(|server| server.meta()),
-                machine,
-            ),
-            gate_override: gate_override::parse_optional(
-                self.object
-                    .annotations()
-                    .get(gate_override::KEY)
-                    .map(String::as_str),
-                Timestamp::now(),
-            ),
             api_server_pod,
             node,
-            has_node: machine.is_some_and(|machine| machine.status.node_ref.is_some()),
-        };
+        })
+    }
+
+    /// Publishes the member to the tracker.
+    fn publish(&self, desired: DesiredMachine) {
         let tracker = &self.context.tracker;
         tracker.set_machine(&self.name, desired);
         // The object may have vanished during the pass. The store is checked after publishing, so that either this
         // check or the watch makes the tracker forget the machine.
-        let key =
-            kube::runtime::reflector::ObjectRef::new(&self.name.name).within(&self.name.namespace);
+        let key = ObjectRef::new(&self.name.name).within(&self.name.namespace);
         if self.context.stores.openstack_machines.get(&key).is_none() {
             tracker.forget_machine(&self.name);
         }
-        self.findings = self.latest_findings(&cluster);
-        self.enqueue_cluster(&cluster);
-        // The finding may be older than the read of the server that it asked for.
+    }
+
+    /// Enqueues the server for a new read if the finding asks for one. The finding may be older than the read that it
+    /// asked for, so the age of the last read is checked too.
+    fn request_server_read(&self) {
         if self
             .finding()
             .is_some_and(|finding| finding.needs_server_read)
@@ -250,7 +299,11 @@ impl Pass<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, from_value, json};
+
     use super::*;
+    use capo_core::GateOverride;
+    use capo_gate::desired::Deletion;
 
     #[test]
     fn the_member_listens_on_the_clusters_network() {
@@ -285,5 +338,140 @@ mod tests {
         assert_eq!(of_port("cluster"), Some(expected));
         assert_eq!(of_port("other"), Some("192.168.0.1".parse().unwrap()));
         assert_eq!(of_port("none"), None);
+    }
+
+    /// A control-plane machine of which nothing but its names has been read.
+    fn facts(object: &OpenStackMachine) -> MemberFacts<'_> {
+        MemberFacts {
+            cluster: ObjectName::new("ns", "c"),
+            object,
+            machine: None,
+            server_object: None,
+            network: None,
+            seen_addresses: &[],
+            expected_addresses: Vec::new(),
+            admitted: false,
+            paused: false,
+            server: ObservedServer {
+                state: ServerState::Other,
+                read_at: None,
+                down_since: None,
+            },
+            api_server_pod: ObservedCondition::Unknown,
+            node: ObservedCondition::Unknown,
+        }
+    }
+
+    fn object(metadata: &Value) -> OpenStackMachine {
+        let spec = json!({"image": {"id": "i"}, "flavor": {"id": "f"}});
+        from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn the_address_of_the_server_goes_before_that_of_its_ports() {
+        let object = object(&json!({"name": "m"}));
+        let network: NetworkStatusWithSubnets =
+            from_value(json!({"name": "cluster", "id": "n-1"})).unwrap();
+        let seen = [ServerAddress {
+            network: "cluster".to_owned(),
+            address: "10.6.0.5".parse().unwrap(),
+            floating: false,
+        }];
+        let expected = PortAddress {
+            network: "n-1".into(),
+            address: "10.6.0.7".parse().unwrap(),
+        };
+        let cases: [(_, &[ServerAddress], _, _); 5] = [
+            (Some(&network), &seen, true, Some("10.6.0.5")),
+            (Some(&network), &seen, false, Some("10.6.0.5")),
+            (Some(&network), &[], true, Some("10.6.0.7")),
+            (Some(&network), &[], false, None),
+            (None, &seen, true, None),
+        ];
+        for (network, seen_addresses, is_being_built, address) in cases {
+            let expected = is_being_built.then(|| expected.clone());
+            let facts = MemberFacts {
+                network,
+                seen_addresses,
+                expected_addresses: expected.into_iter().collect(),
+                ..facts(&object)
+            };
+            let desired = desired_machine(&facts, Timestamp::UNIX_EPOCH);
+            let address = address.map(|address| address.parse().unwrap());
+            assert_eq!(desired.address, address, "{network:?} {seen_addresses:?}");
+        }
+    }
+
+    #[test]
+    fn the_gates_see_the_objects_around_the_machine() {
+        let at = "2026-11-21T10:00:00Z";
+        let since: Timestamp = at.parse().unwrap();
+        let (alive, deleting) = (json!({"name": "m"}), json!({"deletionTimestamp": at}));
+        let held = json!({"annotations": {gate_override::KEY: "hold reason=test"}});
+        let bypassed = json!({"annotations": {
+            gate_override::KEY: format!("bypass until={at} reason=test"),
+        }});
+        let machine = |node: &Value| -> Machine {
+            from_value(json!({"metadata": {"name": "owner"}, "status": {"nodeRef": node}})).unwrap()
+        };
+        let (with_node, without_node) = (machine(&json!({"name": "n"})), machine(&Value::Null));
+        let server: OpenStackServer = from_value(json!({
+            "metadata": {"name": "m", "deletionTimestamp": at},
+            "spec": {
+                "flavor": "f",
+                "image": {"id": "i"},
+                "ports": [],
+                "sshKeyName": "",
+                "identityRef": {"name": "n", "cloudName": "c"},
+            },
+        }))
+        .unwrap();
+        let out_of_band = Deletion::OutOfBand { since };
+        for (metadata, machine, server_object, deletion, named, has_node) in [
+            (&alive, None, None, Deletion::No, None, false),
+            (
+                &alive,
+                Some(&with_node),
+                None,
+                Deletion::No,
+                Some("owner"),
+                true,
+            ),
+            (
+                &alive,
+                Some(&without_node),
+                None,
+                Deletion::No,
+                Some("owner"),
+                false,
+            ),
+            (&alive, None, Some(&server), out_of_band, None, false),
+            (&deleting, None, None, out_of_band, None, false),
+        ] {
+            let object = object(metadata);
+            let facts = MemberFacts {
+                machine,
+                server_object,
+                ..facts(&object)
+            };
+            let desired = desired_machine(&facts, since);
+            let shown = (
+                desired.deletion,
+                desired.machine.as_deref(),
+                desired.has_node,
+            );
+            assert_eq!(shown, (deletion, named, has_node), "{metadata}");
+        }
+        let override_at = |metadata: &Value, now| {
+            let object = object(metadata);
+            desired_machine(&facts(&object), now).gate_override
+        };
+        assert_eq!(override_at(&alive, since), GateOverride::None);
+        let held = override_at(&held, since);
+        assert!(matches!(held, GateOverride::Hold { .. }), "{held:?}");
+        let before = override_at(&bypassed, Timestamp::UNIX_EPOCH);
+        assert!(matches!(before, GateOverride::Bypass { .. }), "{before:?}");
+        let after = override_at(&bypassed, since);
+        assert!(matches!(after, GateOverride::Refused { .. }), "{after:?}");
     }
 }

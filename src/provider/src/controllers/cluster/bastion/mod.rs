@@ -4,10 +4,10 @@
 //! floating IP stays.
 
 pub(crate) mod addresses;
+mod attach_floating_ip;
 mod floating_ip;
 pub(crate) mod observation;
 mod plan;
-mod reach;
 mod server_object;
 mod server_spec;
 
@@ -245,7 +245,10 @@ impl Bastion {
             }
         };
         let step = match (&status.instance_id, status.ready) {
-            (Some(instance), true) => self.reach(pass, context, instance, &mut shown_status).await,
+            (Some(instance), true) => {
+                self.attach_floating_ip(pass, context, instance, &mut shown_status)
+                    .await
+            }
             _ => Err(self.not_ready(&why_not_ready(server))),
         };
         pass.report.bastion = Lookup::Found(shown_status);

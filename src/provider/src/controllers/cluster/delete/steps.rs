@@ -148,7 +148,7 @@ async fn remove_router(
         None => router::find_managed(context).await?,
     };
     let ports = match (&managed, network) {
-        (Some(router), _) => router::interfaces(context, &router.id).await?,
+        (Some(router), _) => router::list_interfaces(context, &router.id).await?,
         (None, Some(network)) if existing.is_some() => ports::all(context, network).await?,
         (None, _) => Vec::new(),
     };

@@ -15,7 +15,7 @@ use capo_gate::desired::ClusterFacts;
 
 /// Determines where clients reach the API server, writes that into the spec, and puts the floating IP in place if one
 /// is needed.
-pub(crate) async fn endpoint(
+pub(crate) async fn reconcile(
     pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     facts: &ClusterFacts,
@@ -36,14 +36,14 @@ pub(crate) async fn endpoint(
     };
     let floating = match plan.load_balancer {
         Some((external, found)) => {
-            load_balancer_step::floating_ip(pass, context, external, found).await?
+            load_balancer_step::ensure_floating_ip(pass, context, external, found).await?
         }
         None => None,
     };
     let (host, of_machine) = match plan.host {
         HostSource::Given { host, on_machine } => {
             let fip = if on_machine {
-                machine_floating_ip::of_endpoint(pass, context, host).await?
+                machine_floating_ip::find_for_endpoint(pass, context, host).await?
             } else {
                 None
             };

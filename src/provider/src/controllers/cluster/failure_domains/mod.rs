@@ -9,7 +9,7 @@ use crate::reconcile::StepError;
 use capo_core::{FailureClass, Priority, Reason};
 
 /// Reports the zones in which machines may be placed. They are read if their turn has come or if they are too old.
-pub(crate) async fn zones(pass: &mut Pass<'_>, context: &StepContext<'_>, scope: Scope) {
+pub(crate) async fn reconcile(pass: &mut Pass<'_>, context: &StepContext<'_>, scope: Scope) {
     // Zones seldom change, so they are read in turn with other parts. While the networking fails, their turn may not
     // come, so a list that is too old is read again as well.
     let oldest = pass.context.settings.sync_period * 6;

@@ -45,14 +45,20 @@ pub(crate) async fn look_up(
     load_balancer::find(context, known.as_ref()).await.map(Some)
 }
 
-/// Decides what to do about the load balancers that were found, and keeps the result of the lookup. `None` means that
-/// no lookup was made.
+/// What a pass decides after a lookup.
+pub(crate) struct Decision {
+    /// What the pass does about the load balancers that were found.
+    pub plan: LoadBalancerPlan,
+    /// The load balancer that is the cluster's from now on. The caller keeps it in the cluster's cache.
+    pub load_balancer: Lookup<KnownLoadBalancer>,
+}
+
+/// Decides what to do about the load balancers that were found, and which of them is the cluster's.
 pub(crate) fn decide(
-    pass: &mut Pass<'_>,
+    pass: &Pass<'_>,
     context: &StepContext<'_>,
-    found: Option<Vec<LoadBalancer>>,
-) -> Option<LoadBalancerPlan> {
-    let found = found?;
+    found: &[LoadBalancer],
+) -> Decision {
     let states: Vec<FoundLoadBalancer> = found.iter().map(FoundLoadBalancer::from).collect();
     let inputs = LoadBalancerInputs {
         name: context.desired.names.load_balancer(),
@@ -66,7 +72,7 @@ pub(crate) fn decide(
         let known = found.iter().find(|lb| lb.id == *id);
         Lookup::from(known.map(KnownLoadBalancer::from))
     };
-    pass.cached.load_balancer = match &plan {
+    let load_balancer = match &plan {
         LoadBalancerPlan::Use { id }
         | LoadBalancerPlan::Replace { id, .. }
         | LoadBalancerPlan::ReplaceLater { id, .. }
@@ -75,7 +81,10 @@ pub(crate) fn decide(
         // One of them may be the cluster's load balancer.
         LoadBalancerPlan::Ambiguous { .. } => Lookup::Unknown,
     };
-    Some(plan)
+    Decision {
+        plan,
+        load_balancer,
+    }
 }
 
 /// Carries out the plan, as far as that is possible without waiting.
@@ -218,7 +227,7 @@ async fn replace(
 }
 
 /// Returns the address of the floating IP on the load balancer, after putting it there if necessary.
-pub(crate) async fn floating_ip(
+pub(crate) async fn ensure_floating_ip(
     pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     external: &NetworkId,

@@ -106,7 +106,7 @@ pub(crate) async fn reconcile(
 
 /// The floating IP of this project to whose address the endpoint's host refers, directly or by a DNS name. `None` means
 /// that the user manages the endpoint.
-pub(crate) async fn of_endpoint(
+pub(crate) async fn find_for_endpoint(
     pass: &mut Pass<'_>,
     context: &StepContext<'_>,
     host: &str,

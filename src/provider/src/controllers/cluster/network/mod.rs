@@ -3,10 +3,10 @@
 mod plan;
 mod references;
 
-pub(crate) use self::references::{of_load_balancer, subnet_by};
+pub(crate) use self::references::{find_for_load_balancer, find_subnet};
 use self::{
     plan::{NetworkPlan, SubnetPlan},
-    references::{Fields, existing, external_networks, network_by},
+    references::{Fields, find_existing, find_network, list_external_networks},
 };
 use super::{
     desired::{DesiredExternalNetwork, DesiredNetwork, ManagedNetwork},
@@ -31,14 +31,14 @@ fn failed(ordinary: Reason, doing: &str, error: &Error) -> StepError {
 }
 
 /// The external network that the spec names, or the only one of the cloud.
-pub(crate) async fn external(
+pub(crate) async fn find_external(
     context: &StepContext<'_>,
     desired: &DesiredExternalNetwork,
 ) -> StepResult<Option<Network>> {
     match desired {
         DesiredExternalNetwork::Off => Ok(None),
         DesiredExternalNetwork::Given(lookup) => {
-            let network = network_by(context, lookup, Some(true), "spec.externalNetwork").await?;
+            let network = find_network(context, lookup, Some(true), "spec.externalNetwork").await?;
             Ok(Some(network))
         }
         DesiredExternalNetwork::Sole => {
@@ -47,7 +47,7 @@ pub(crate) async fn external(
                 ..NetworkFilter::default()
             };
             let doing = "Looking for the external network";
-            let found = external_networks(context, &filter)
+            let found = list_external_networks(context, &filter)
                 .await
                 .map_err(|e| failed(Reason::OpenStackError, doing, &e))?;
             let what = format!(
@@ -62,7 +62,7 @@ pub(crate) async fn external(
 
 /// The cluster's network and subnets. A managed network and its subnet are created if they are missing. The network
 /// itself is not read if `kept` has it from an earlier read and its subnets still exist.
-pub(crate) async fn network(
+pub(crate) async fn ensure(
     context: &StepContext<'_>,
     kept: Option<&NetworkState>,
 ) -> StepResult<NetworkState> {
@@ -70,24 +70,25 @@ pub(crate) async fn network(
         DesiredNetwork::Managed(desired) => {
             if let Some(kept) = kept {
                 let network = &kept.network;
-                let all = subnets_of(context, &network.id).await?;
+                let all = list_subnets(context, &network.id).await?;
                 if let Some(found) = of_range(context, desired, network, all)? {
-                    let subnet = managed_subnet(context, desired, network, Some(found)).await?;
+                    let subnet =
+                        ensure_managed_subnet(context, desired, network, Some(found)).await?;
                     return Ok(NetworkState {
                         network: network.clone(),
                         subnets: vec![subnet],
                     });
                 }
             }
-            let network = managed_network(context, desired).await?;
+            let network = ensure_managed_network(context, desired).await?;
             // The answer to the creation of a network shows that it has no subnets.
             let all = if network.subnets.is_empty() {
                 Vec::new()
             } else {
-                subnets_of(context, &network.id).await?
+                list_subnets(context, &network.id).await?
             };
             let found = of_range(context, desired, &network, all)?;
-            let subnet = managed_subnet(context, desired, &network, found).await?;
+            let subnet = ensure_managed_subnet(context, desired, &network, found).await?;
             Ok(NetworkState {
                 network,
                 subnets: vec![subnet],
@@ -98,7 +99,7 @@ pub(crate) async fn network(
                 network: "spec.network",
                 subnets: "spec.subnets",
             };
-            existing(context, network.as_ref(), subnets, fields, kept).await
+            find_existing(context, network.as_ref(), subnets, fields, kept).await
         }
     }
 }
@@ -112,7 +113,7 @@ pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Network
     let Some(network) = find_managed(context).await? else {
         return Ok(None);
     };
-    let subnets = subnets_of(context, &network.id).await?;
+    let subnets = list_subnets(context, &network.id).await?;
     Ok((!subnets.is_empty()).then_some(NetworkState { network, subnets }))
 }
 
@@ -145,7 +146,7 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option
     resolve(found, None, |n| &n.id).at_most_one(NETWORK_READY, &format!("Network name \"{name}\""))
 }
 
-async fn managed_network(
+async fn ensure_managed_network(
     context: &StepContext<'_>,
     desired: &ManagedNetwork,
 ) -> StepResult<Network> {
@@ -207,7 +208,7 @@ fn of_range(
     resolve(found, known, |s| &s.id).at_most_one(NETWORK_READY, &what)
 }
 
-async fn managed_subnet(
+async fn ensure_managed_subnet(
     context: &StepContext<'_>,
     desired: &ManagedNetwork,
     network: &Network,
@@ -280,7 +281,7 @@ fn name_servers(desired: &ManagedNetwork) -> Vec<String> {
         .collect()
 }
 
-async fn subnets_of(context: &StepContext<'_>, network: &NetworkId) -> StepResult<Vec<Subnet>> {
+async fn list_subnets(context: &StepContext<'_>, network: &NetworkId) -> StepResult<Vec<Subnet>> {
     let filter = SubnetFilter {
         network_id: Some(network.clone()),
         ..SubnetFilter::default()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{failed, subnets_of};
+use super::{failed, list_subnets};
 use crate::controllers::cluster::{
     desired::{DesiredLoadBalancer, NetworkReference, Reference, SubnetReference},
     observation::NetworkState,
@@ -22,7 +22,7 @@ use capo_openstack::{
 const EXTERNAL_AGE: Duration = Duration::from_mins(1);
 
 /// The load balancer's own network. If the spec names no subnets, Octavia chooses one.
-pub(crate) async fn of_load_balancer(
+pub(crate) async fn find_for_load_balancer(
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
 ) -> StepResult<NetworkState> {
@@ -36,11 +36,11 @@ pub(crate) async fn of_load_balancer(
         .filter(|_| desired.subnets.is_empty())
     {
         return Ok(NetworkState {
-            network: network_by(context, reference, None, fields.network).await?,
+            network: find_network(context, reference, None, fields.network).await?,
             subnets: Vec::new(),
         });
     }
-    existing(
+    find_existing(
         context,
         desired.network.as_ref(),
         &desired.subnets,
@@ -61,7 +61,7 @@ pub(super) struct Fields {
 
 /// The existing network and subnets that the spec names. The network itself is not read if `kept` has it from an
 /// earlier read and its subnets still exist.
-pub(super) async fn existing(
+pub(super) async fn find_existing(
     context: &StepContext<'_>,
     network: Option<&NetworkReference>,
     references: &[SubnetReference],
@@ -69,7 +69,7 @@ pub(super) async fn existing(
     kept: Option<&NetworkState>,
 ) -> StepResult<NetworkState> {
     if let Some(kept) = kept.filter(|_| references.is_empty()) {
-        let subnets = subnets_of(context, &kept.network.id).await?;
+        let subnets = list_subnets(context, &kept.network.id).await?;
         let is_the_same = subnets.len() == kept.subnets.len();
         let now = |known: &Subnet| subnets.iter().find(|subnet| subnet.id == known.id).cloned();
         let in_order: Vec<Subnet> = kept.subnets.iter().filter_map(now).collect();
@@ -85,19 +85,19 @@ pub(super) async fn existing(
     let mut network = match (network, kept) {
         // The references to the subnets are read below, so the network need not be read.
         (Some(_), Some(kept)) if !references.is_empty() => Some(kept.clone()),
-        (Some(lookup), _) => Some(network_by(context, lookup, None, network_field).await?),
+        (Some(lookup), _) => Some(find_network(context, lookup, None, network_field).await?),
         (None, kept) => kept.cloned().filter(|_| !references.is_empty()),
     };
     let mut subnets = Vec::new();
     for (at, lookup) in references.iter().enumerate() {
         let field = format!("{subnets_field}[{at}]");
         let within = network.as_ref().map(|n| &n.id);
-        let subnet = subnet_by(context, lookup, within, &field).await?;
+        let subnet = find_subnet(context, lookup, within, &field).await?;
         match &network {
             None => {
                 let id = Reference::Id(subnet.network_id.clone());
                 network =
-                    Some(network_by(context, &id, None, &format!("{field}'s network")).await?);
+                    Some(find_network(context, &id, None, &format!("{field}'s network")).await?);
             }
             Some(network) if network.id != subnet.network_id => {
                 return Err(StepError::refused(
@@ -124,7 +124,7 @@ pub(super) async fn existing(
         ));
     };
     if references.is_empty() {
-        subnets = subnets_of(context, &network.id).await?;
+        subnets = list_subnets(context, &network.id).await?;
         subnets.sort_by_key(|subnet| network.subnets.iter().position(|id| *id == subnet.id));
     }
     if subnets.is_empty() {
@@ -142,7 +142,7 @@ pub(super) async fn existing(
 
 /// Lists external networks. The clusters of a cloud share one list, because external networks belong to no cluster and
 /// hardly ever change.
-pub(super) async fn external_networks(
+pub(super) async fn list_external_networks(
     context: &StepContext<'_>,
     filter: &NetworkFilter,
 ) -> Result<Vec<Network>, Error> {
@@ -153,7 +153,7 @@ pub(super) async fn external_networks(
 }
 
 /// The existing network to which the spec refers.
-pub(super) async fn network_by(
+pub(super) async fn find_network(
     context: &StepContext<'_>,
     lookup: &NetworkReference,
     external: Option<bool>,
@@ -175,7 +175,7 @@ pub(super) async fn network_by(
                 ..filter.clone()
             };
             let found = if external == Some(true) {
-                external_networks(context, &filter).await
+                list_external_networks(context, &filter).await
             } else {
                 context.cloud.networks(&filter, Priority::Settling).await
             };
@@ -187,7 +187,7 @@ pub(super) async fn network_by(
 }
 
 /// The existing subnet to which the spec refers, in this network if it is known.
-pub(crate) async fn subnet_by(
+pub(crate) async fn find_subnet(
     context: &StepContext<'_>,
     lookup: &SubnetReference,
     network: Option<&NetworkId>,

@@ -5,7 +5,7 @@ mod plan;
 use self::plan::{RouterPlan, subnets_to_join};
 use super::{
     desired::{DesiredNetwork, Reference, RouterReference},
-    network::subnet_by,
+    network::find_subnet,
     observation::NetworkState,
     step_context::StepContext,
 };
@@ -30,7 +30,7 @@ fn failed(ordinary: Reason, doing: &str, error: &Error) -> StepError {
 /// Returns the router, after creating or changing it if necessary. `None` means that no router is needed: there is no
 /// external network, or the network is the user's and the spec names no router. The router itself is not read if `kept`
 /// has it from an earlier read and its interfaces still exist.
-pub(crate) async fn router(
+pub(crate) async fn ensure(
     context: &StepContext<'_>,
     network: &NetworkState,
     external: Option<&Network>,
@@ -38,7 +38,7 @@ pub(crate) async fn router(
 ) -> StepResult<Option<Router>> {
     let managed_network = matches!(context.desired.network, DesiredNetwork::Managed(_));
     if let Some(kept) = kept.filter(|_| managed_network && external.is_some()) {
-        let there = interfaces(context, &kept.id).await?;
+        let there = list_interfaces(context, &kept.id).await?;
         if subnets_to_join(&network.subnets, &there).is_empty() {
             return Ok(Some(kept.clone()));
         }
@@ -48,9 +48,9 @@ pub(crate) async fn router(
         if managed_network && external.is_none() {
             return Ok(None);
         }
-        let router = router_by(context, reference).await?;
+        let router = find_router(context, reference).await?;
         if managed_network {
-            let there = interfaces(context, &router.id).await?;
+            let there = list_interfaces(context, &router.id).await?;
             join(context, &router, network, &there).await?;
         }
         return Ok(Some(router));
@@ -84,7 +84,7 @@ pub(crate) async fn router(
     let there = if is_new {
         Vec::new()
     } else {
-        interfaces(context, &router.id).await?
+        list_interfaces(context, &router.id).await?
     };
     join(context, &router, network, &there).await?;
     Ok(Some(router))
@@ -93,7 +93,7 @@ pub(crate) async fn router(
 /// The router as it is, without any change to it.
 pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Router>> {
     match &context.desired.router.existing {
-        Some(reference) => router_by(context, reference).await.map(Some),
+        Some(reference) => find_router(context, reference).await.map(Some),
         None if matches!(context.desired.network, DesiredNetwork::Managed(_)) => {
             find_managed(context).await
         }
@@ -128,7 +128,7 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option
     resolve(found, None, |r| &r.id).at_most_one(ROUTER_READY, &format!("Router name \"{name}\""))
 }
 
-async fn router_by(context: &StepContext<'_>, lookup: &RouterReference) -> StepResult<Router> {
+async fn find_router(context: &StepContext<'_>, lookup: &RouterReference) -> StepResult<Router> {
     let object = &context.desired.object;
     let doing = "Looking for spec.router";
     match lookup {
@@ -159,7 +159,7 @@ async fn gateway(context: &StepContext<'_>, external: &Network) -> StepResult<Ex
     let mut external_fixed_ips = Vec::new();
     for (at, (lookup, address)) in context.desired.router.external_ips.iter().enumerate() {
         let field = format!("spec.managedRouter.externalIPs[{at}].subnet");
-        let subnet = subnet_by(context, lookup, Some(&external.id), &field).await?;
+        let subnet = find_subnet(context, lookup, Some(&external.id), &field).await?;
         external_fixed_ips.push(FixedIp {
             subnet_id: Some(subnet.id),
             ip_address: *address,
@@ -220,7 +220,7 @@ fn warn_gateway(context: &StepContext<'_>, router: &Router, external: &Network) 
 }
 
 /// The ports by which the router is connected to subnets.
-pub(crate) async fn interfaces(
+pub(crate) async fn list_interfaces(
     context: &StepContext<'_>,
     router: &RouterId,
 ) -> StepResult<Vec<Port>> {

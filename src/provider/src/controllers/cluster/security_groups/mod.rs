@@ -62,21 +62,24 @@ fn failed(doing: &str, error: &Error) -> StepError {
 }
 
 /// Creates the groups and makes their rules match the spec. `ranges` are the ranges of the cluster's subnets.
-pub(crate) async fn groups(
+pub(crate) async fn ensure(
     context: &StepContext<'_>,
     desired: &DesiredSecurityGroups,
     ranges: &[ipnet::IpNet],
 ) -> StepResult<Groups> {
     // Rules that refer to the bastion's group need its id, so no rule is changed while the groups can't be looked up.
     let found = find(context).await?;
-    let control_plane = group(context, Role::ControlPlane, found.control_plane).await?;
-    let worker = group(context, Role::Worker, found.worker).await?;
+    let control_plane = ensure_group(context, Role::ControlPlane, found.control_plane).await?;
+    let worker = ensure_group(context, Role::Worker, found.worker).await?;
     let (bastion, leftover) = match plan::group(found.bastion, context.desired.bastion) {
         GroupPlan::Leave(group) => (None, Some(group)),
         GroupPlan::Nothing => (None, None),
-        GroupPlan::Create => (Some(group(context, Role::Bastion, None).await?), None),
+        GroupPlan::Create => (
+            Some(ensure_group(context, Role::Bastion, None).await?),
+            None,
+        ),
         GroupPlan::Manage(found) => {
-            let bastion = group(context, Role::Bastion, Some(found)).await?;
+            let bastion = ensure_group(context, Role::Bastion, Some(found)).await?;
             (Some(bastion), None)
         }
     };
@@ -170,7 +173,7 @@ fn of_role(
     )
 }
 
-async fn group(
+async fn ensure_group(
     context: &StepContext<'_>,
     role: Role,
     found: Option<SecurityGroup>,

@@ -19,7 +19,7 @@ const AGE: Duration = Duration::from_mins(5);
 
 impl Bastion {
     /// Reads the address of a server that runs, and puts the floating IP on it.
-    pub(super) async fn reach(
+    pub(super) async fn attach_floating_ip(
         &self,
         pass: &mut Pass<'_>,
         context: &StepContext<'_>,
