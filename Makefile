@@ -120,8 +120,9 @@ lint: ## Format and clippy, with warnings denied
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --package capo-rs --test rollout --test takeover --test openstack -- --deny warnings
 
-crates: ## Each crate by itself
+crates: ## Each crate by itself, and the documents of its items
 	@for crate in $(CRATES); do echo "$(CARGO) check --package $$crate"; $(CARGO) check --quiet --locked --package $$crate || exit 1; done
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --quiet --locked --workspace --no-deps --document-private-items
 
 deny: $(CARGO_DENY) ## Licences, banned crates, sources and advisories of the dependencies (.ci/advisories)
 	$(CARGO_DENY) --locked check bans licenses sources

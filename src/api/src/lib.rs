@@ -1,7 +1,7 @@
 //! Custom resource types of every served version, and their schema rules.
 //!
 //! The types are the only source: `kubectl explain` prints their doc comments, their attributes become the schema, and
-//! [`crds`] assembles the definitions.
+//! [`crds()`] assembles the definitions.
 
 mod crds;
 mod resource;

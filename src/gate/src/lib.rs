@@ -1,7 +1,7 @@
 //! Tracks the inside of a load balancer: which listeners, pools, monitors and members exist and which should, what
 //! state they are in, when to read them again, and whether the gates are open.
 //!
-//! [`step`] is pure: it applies one event to a [`state::State`], decides, and returns what is to be done. Each load
+//! [`step()`] is pure: it applies one event to a [`state::State`], decides, and returns what is to be done. Each load
 //! balancer has one worker that does this, because Octavia locks a whole load balancer during an operation. Controllers
 //! hand the worker what they want ([`desired`]) and read what it found ([`findings`]). They never wait for it.
 //!
@@ -24,7 +24,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use decide::floating_ip::{ReleaseInputs, floating_ip_findings, next_release};
+pub use decide::floating_ip::{ReleaseInputs, next_release};
 pub use model::{
     call::{Call, Operation},
     clock::{Now, Stamp},
@@ -41,5 +41,5 @@ pub use model::{
     state,
 };
 pub use plan::withdrawal::is_call_wanted;
-pub use report::report;
+pub use report::{floating_ip::floating_ip_findings, report};
 pub use step::step;

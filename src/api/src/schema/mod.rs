@@ -1,6 +1,6 @@
 //! What a Rust type can't express about a field: list types, bounds of one version only, defaults, rules.
 //!
-//! The functions are used as `#[schemars(transform = schema::…)]` beside the field or type they restrict. [`finish`]
+//! The functions are used as `#[schemars(transform = schema::…)]` beside the field or type they restrict. [`finish()`]
 //! then turns the result into a schema of one API version that Kubernetes accepts.
 
 mod finish;

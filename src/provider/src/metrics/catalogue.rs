@@ -1,6 +1,9 @@
 //! Every metric family of this program: name, kind, labels, help, the largest number of series, and the condition under
 //! which it appears. The code that counts, the reference page and the tests of boards and rules all use this table.
 
+// The families' meanings are texts for Prometheus: what stands between angle brackets is a value, not HTML.
+#![allow(rustdoc::invalid_html_tags)]
+
 use super::buckets::{CALLS, DEFAULT, HOLDS, KUBERNETES, PASSES, PAUSES, QUEUES, SETTLING, WAITS};
 
 /// A metric family.

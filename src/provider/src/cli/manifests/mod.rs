@@ -89,8 +89,11 @@ pub struct Choices {
     /// Memory that the manager may use at most, such as 512Mi
     #[arg(long, value_name = "QUANTITY")]
     memory_limit: Option<Quantity>,
-    /// A taint to tolerate besides those of control-plane nodes: KEY[=VALUE][:EFFECT]
-    #[arg(long, value_name = "TAINT")]
+    #[arg(
+        long,
+        value_name = "TAINT",
+        help = "A taint to tolerate besides those of control-plane nodes: KEY[=VALUE][:EFFECT]"
+    )]
     toleration: Vec<Toleration>,
     /// A further flag of the manager, such as --arg=--load-balancer-gate=observe
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]

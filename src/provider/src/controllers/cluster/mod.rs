@@ -1,6 +1,6 @@
 //! The `OpenStackCluster`: network, router, security groups, load balancer, endpoint.
 //!
-//! A pass ([`pass`]) reads the related Kubernetes objects ([`related_objects`]), parses the spec ([`validate`]),
+//! A pass ([`pass()`]) reads the related Kubernetes objects ([`related_objects`]), parses the spec ([`validate`]),
 //! collects the facts that the gates need ([`observe`]), reads OpenStack and creates what is missing ([`act`], or
 //! [`delete`] for an object that is being deleted), publishes the desired load balancer to its tracker ([`tracking`]),
 //! and writes the status if it changed ([`report`]).

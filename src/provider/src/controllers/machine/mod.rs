@@ -1,6 +1,6 @@
 //! The controller of `OpenStackMachine`: the server of one Machine, and this machine's part in the gates.
 //!
-//! A pass ([`pass`]) reads the objects around the machine ([`observe`]), publishes the member that the machine
+//! A pass ([`pass()`]) reads the objects around the machine ([`observe`]), publishes the member that the machine
 //! needs to the load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`],
 //! [`server_object`]), carries out what the gates decided ([`plan`]) and writes the status ([`status`], [`report`]). It
 //! sends no request to OpenStack, so that a slow cloud does not slow down the passes over machines.

@@ -1,8 +1,8 @@
 //! The controller of `OpenStackServer`: one server with its ports, trunks and volumes, for machines and bastions alike.
 //!
-//! A pass ([`pass`]) reads what exists ([`observe`]), checks the spec ([`validate`]), decides ([`plan`]), creates what
-//! is missing ([`act`]: [`ports`], [`block_devices`], [`instance`]) and shows the result ([`report`]). The objects that
-//! the spec names are looked up once ([`resolve`]). Creating a server takes many passes, because no pass waits for
+//! A pass ([`pass()`]) reads what exists ([`observe`]), checks the spec ([`validate`]), decides ([`plan`]), creates
+//! what is missing ([`act`]: [`ports`], [`block_devices`], [`instance`]) and shows the result ([`report`]). The objects
+//! that the spec names are looked up once ([`resolve`]). Creating a server takes many passes, because no pass waits for
 //! OpenStack. A server that existed and is gone is never created again; its Machine has to be replaced.
 
 mod act;
