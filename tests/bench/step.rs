@@ -225,7 +225,7 @@ impl Bench {
                     .pop()
                     .map(|details| Answered::Members(Ok(details))),
                 Call::Monitor { .. } => Some(Answered::Monitor(Ok(
-                    capo_core::octavia::MonitorNumbers::CAPO_DEFAULTS,
+                    capo_core::octavia::MonitorParameters::CAPO_DEFAULTS,
                 ))),
                 // A settled cluster has nothing to write and no gate that needs a bundle.
                 Call::Write(_) | Call::TreeAndMembers { .. } => None,

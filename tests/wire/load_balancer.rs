@@ -5,7 +5,7 @@ use capo_openstack::{
     ApiVersion,
     load_balancer::{
         HealthMonitorFilter, HealthMonitorUpdate, LbAlgorithm, ListenerProtocol, ListenerUpdate,
-        LoadBalancerFilter, MemberUpdate, MonitorNumbers, MonitorType, NewHealthMonitor,
+        LoadBalancerFilter, MemberUpdate, MonitorParameters, MonitorType, NewHealthMonitor,
         NewListener, NewLoadBalancer, NewMember, NewPool, PoolProtocol, PoolUpdate,
     },
 };
@@ -175,7 +175,7 @@ async fn listeners_pools_and_monitors() {
     cloud.health_monitors(&filter, GATE).await.unwrap();
     let found = cloud.health_monitor(&"h1".into(), GATE).await.unwrap();
     assert_eq!(
-        (found.numbers.delay, found.numbers.max_retries_down),
+        (found.parameters.delay, found.parameters.max_retries_down),
         (10, 3)
     );
 
@@ -235,7 +235,7 @@ async fn listeners_pools_and_monitors() {
         name: "lb-6443".into(),
         monitor_type: MonitorType::Https,
         url_path: Some("/readyz".into()),
-        numbers: MonitorNumbers {
+        parameters: MonitorParameters {
             delay: 10,
             timeout: 5,
             max_retries: 5,
@@ -249,9 +249,9 @@ async fn listeners_pools_and_monitors() {
     let asks = ["type", "url_path"].map(|field| body["healthmonitor"][field].clone());
     assert_eq!(asks, [json!("HTTPS"), json!("/readyz")]);
     let update = HealthMonitorUpdate {
-        numbers: Some(MonitorNumbers {
+        parameters: Some(MonitorParameters {
             delay: 5,
-            ..new.numbers
+            ..new.parameters
         }),
     };
     cloud

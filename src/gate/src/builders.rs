@@ -4,7 +4,7 @@ use crate::model::desired::{
     ClusterFacts, Deletion, DesiredMachine, LoadBalancerSpec, ObservedCondition, ObservedServer,
     ServerState,
 };
-use capo_core::{GateOverride, Lookup, ObjectName, octavia::MonitorNumbers};
+use capo_core::{GateOverride, Lookup, ObjectName, octavia::MonitorParameters};
 
 /// The facts about an initialised cluster whose control plane is a `KubeadmControlPlane`.
 pub fn cluster_facts() -> ClusterFacts {
@@ -30,7 +30,7 @@ pub fn load_balancer(name: &str, id: &str) -> LoadBalancerSpec {
         name: name.to_owned(),
         provider: "amphora".to_owned(),
         ports: vec![6443],
-        monitor: MonitorNumbers::CAPO_DEFAULTS,
+        monitor: MonitorParameters::CAPO_DEFAULTS,
         monitor_type: None,
         allowed_cidrs: None,
         tags: Vec::new(),

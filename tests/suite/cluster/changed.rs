@@ -122,26 +122,26 @@ async fn monitors(environment: &Environment) -> Vec<HealthMonitor> {
     found
 }
 
-fn numbers(monitor: &HealthMonitor) -> [u32; 4] {
-    let numbers = monitor.numbers;
+fn parameters(monitor: &HealthMonitor) -> [u32; 4] {
+    let parameters = monitor.parameters;
     [
-        numbers.delay,
-        numbers.timeout,
-        numbers.max_retries,
-        numbers.max_retries_down,
+        parameters.delay,
+        parameters.timeout,
+        parameters.max_retries,
+        parameters.max_retries_down,
     ]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_numbers_of_health_monitors_follow_the_spec_and_go_back_to_the_defaults() {
+async fn the_parameters_of_health_monitors_follow_the_spec_and_go_back_to_the_defaults() {
     let of_monitor =
-        |numbers: Value| json!({"apiServer": {"managedLoadBalancer": {"monitor": numbers}}});
+        |parameters: Value| json!({"apiServer": {"managedLoadBalancer": {"monitor": parameters}}});
     let custom = json!({"delay": 20, "timeout": 7, "maxRetries": 4, "maxRetriesDown": 2});
     let mut spec = of_monitor(custom);
     spec["apiServer"]["managedLoadBalancer"]["additionalPorts"] = json!([9345]);
     let (environment, _) = start("changed-monitor", spec).await;
     let made = monitors(&environment).await;
-    let all = |monitors: &[HealthMonitor]| monitors.iter().map(numbers).collect::<Vec<_>>();
+    let all = |monitors: &[HealthMonitor]| monitors.iter().map(parameters).collect::<Vec<_>>();
     assert_eq!(all(&made), [[20, 7, 4, 2]; 2]);
     // The spec without the monitor asks for CAPO's defaults.
     for (spec, expected) in [

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_core::{Endpoint, Lookup, ObjectName, Reason, octavia::MonitorNumbers};
+use capo_core::{Endpoint, Lookup, ObjectName, Reason, octavia::MonitorParameters};
 use capo_gate::{
     Settings, Unobserved,
     desired::{Deletion, DesiredMachine, LoadBalancerSpec, ObservedCondition},
@@ -40,7 +40,7 @@ const ENDPOINTS: [IpAddr; 2] = [
 ];
 const PORT: u16 = 6443;
 /// With these, a member counts as serving after it was ONLINE for 12 s instead of 45 s.
-const MONITOR: MonitorNumbers = MonitorNumbers {
+const MONITOR: MonitorParameters = MonitorParameters {
     delay: 1,
     timeout: 1,
     max_retries: 1,

@@ -6,9 +6,9 @@ use super::{MonitorType, OperatingStatus, ProvisioningStatus};
 use crate::ids::{MonitorId, PoolId, ProjectId};
 use crate::wire::{Reference, null_as_default, yes};
 
-/// The timing of a health monitor: its delay and timeout in seconds, and its numbers of checks.
+/// The parameters of a health monitor that say how often it checks a member, and when the member is up or down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct MonitorNumbers {
+pub struct MonitorParameters {
     /// Seconds between two checks.
     pub delay: u32,
     /// Seconds until a check counts as failed. Octavia refuses a value above the delay.
@@ -20,7 +20,7 @@ pub struct MonitorNumbers {
     pub max_retries_down: u32,
 }
 
-impl MonitorNumbers {
+impl MonitorParameters {
     /// The values that CAPO gives to a health monitor if the spec has none.
     pub const CAPO_DEFAULTS: Self = Self {
         delay: 10,
@@ -41,9 +41,9 @@ pub struct HealthMonitor {
     /// Its kind of check.
     #[serde(default, rename = "type")]
     pub monitor_type: MonitorType,
-    /// Its timing.
+    /// Its delay, timeout and retry counts.
     #[serde(flatten)]
-    pub numbers: MonitorNumbers,
+    pub parameters: MonitorParameters,
     /// The progress of the last change.
     pub provisioning_status: ProvisioningStatus,
     /// The state of the data path.
@@ -81,17 +81,17 @@ pub struct NewHealthMonitor {
     /// The page that a check by HTTP or HTTPS requests. Octavia refuses it with other types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_path: Option<String>,
-    /// Its timing.
+    /// Its delay, timeout and retry counts.
     #[serde(flatten)]
-    pub numbers: MonitorNumbers,
+    pub parameters: MonitorParameters,
 }
 
 /// The changes of a health monitor. Without any, Octavia writes the existing configuration to the data path again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 pub struct HealthMonitorUpdate {
-    /// Its timing.
+    /// Its delay, timeout and retry counts.
     #[serde(flatten)]
-    pub numbers: Option<MonitorNumbers>,
+    pub parameters: Option<MonitorParameters>,
 }
 
 fn three() -> u32 {

@@ -10,7 +10,7 @@ mod status;
 mod status_tree;
 
 pub use health_monitor::{
-    HealthMonitor, HealthMonitorFilter, HealthMonitorUpdate, MonitorNumbers, NewHealthMonitor,
+    HealthMonitor, HealthMonitorFilter, HealthMonitorUpdate, MonitorParameters, NewHealthMonitor,
 };
 pub use listener::{Listener, ListenerUpdate, NewListener};
 pub use member::{Member, MemberUpdate, NewMember};

@@ -268,16 +268,16 @@ fn answered(
             Ok(details) => lists::members(state, port, began, details),
             Err(failure) => list_failed(state, port, failure, now),
         },
-        (Purpose::Numbers(number), Answered::Monitor(answer)) => match answer {
-            Ok(numbers) => {
+        (Purpose::MonitorParameters(number), Answered::Monitor(answer)) => match answer {
+            Ok(parameters) => {
                 if let Some(port) = port_mut(state, number) {
-                    port.numbers = Some(numbers);
-                    port.numbers_due = false;
+                    port.monitor_parameters = Some(parameters);
+                    port.monitor_parameters_due = false;
                 }
             }
             Err(failure) => {
                 if let Some(port) = port_mut(state, number) {
-                    port.numbers_due = false;
+                    port.monitor_parameters_due = false;
                 }
                 if failure.class != FailureClass::NotFound {
                     in_trouble(state, failure, now);
@@ -388,7 +388,7 @@ fn count_read(state: &mut State, now: &Now) {
         state.reads.steady = 0;
         state.reads.listeners_and_pools_due = true;
         for port in &mut state.ports {
-            port.numbers_due = true;
+            port.monitor_parameters_due = true;
             port.members_due = true;
         }
     }

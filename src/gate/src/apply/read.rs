@@ -141,8 +141,8 @@ fn observe_port(
     if port.monitor.as_ref().map(|part| &part.id) != read.map(|(id, _)| id)
         && port.monitor.is_some()
     {
-        port.numbers = None;
-        port.numbers_due = true;
+        port.monitor_parameters = None;
+        port.monitor_parameters_due = true;
     }
     observe_part(&mut port.monitor, read, balancer_is_active, began);
     if port.is_ready() {

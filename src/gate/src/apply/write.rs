@@ -74,9 +74,9 @@ pub(crate) fn accepted(
                 (PartKind::Listener, Some(Sets::Cidrs(cidrs))) => {
                     port.cidrs = cidrs.map(sorted);
                 }
-                (PartKind::Monitor, Some(Sets::Monitor(_, numbers))) => {
-                    port.numbers = Some(numbers);
-                    port.numbers_due = false;
+                (PartKind::Monitor, Some(Sets::Monitor(_, parameters))) => {
+                    port.monitor_parameters = Some(parameters);
+                    port.monitor_parameters_due = false;
                 }
                 _ => {}
             }
@@ -100,7 +100,7 @@ pub(crate) fn accepted(
                 port.attempts.allow_at_once(now.instant);
                 port.last_put = None;
                 port.members_due = true;
-                port.numbers_due = true;
+                port.monitor_parameters_due = true;
             }
         }
         Write::Retype { port } => {
@@ -108,12 +108,14 @@ pub(crate) fn accepted(
             if let Some(port) = port_mut(state, *port) {
                 port.retypes.record(now.instant);
                 port.refusal = None;
-                port.numbers_due = true;
+                port.monitor_parameters_due = true;
             }
         }
-        Write::Numbers { port } => {
-            if let (Some(port), Some(Sets::Numbers(numbers))) = (port_mut(state, *port), sets) {
-                port.numbers = Some(numbers);
+        Write::MonitorParameters { port } => {
+            if let (Some(port), Some(Sets::MonitorParameters(parameters))) =
+                (port_mut(state, *port), sets)
+            {
+                port.monitor_parameters = Some(parameters);
                 port.refusal = None;
             }
         }
@@ -260,9 +262,9 @@ pub(crate) fn refused(
                 | Write::Retype { .. } => {
                     state.reads.listeners_and_pools_due = true;
                 }
-                Write::Numbers { port } => {
+                Write::MonitorParameters { port } => {
                     if let Some(port) = port_mut(state, *port) {
-                        port.numbers_due = true;
+                        port.monitor_parameters_due = true;
                     }
                 }
                 Write::Member { machine, port, .. } => forget_detail(state, machine, *port),

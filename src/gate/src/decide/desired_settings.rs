@@ -8,16 +8,17 @@ pub(crate) fn is_as_desired(state: &State) -> bool {
     state.desired.as_ref().is_some_and(|desired| {
         state.reads.listeners_and_pools_read_at.is_some()
             && state.ports.iter().all(|port| {
-                let numbers_unread =
-                    port.monitor.is_some() && port.numbers.is_none() && port.numbers_due;
+                let parameters_unread = port.monitor.is_some()
+                    && port.monitor_parameters.is_none()
+                    && port.monitor_parameters_due;
                 let ranges_unread = desired.allowed_cidrs.is_some()
                     && port.cidrs.is_none()
                     && state.reads.listeners_and_pools_due;
                 port.is_ready()
-                    && !numbers_unread
+                    && !parameters_unread
                     && !ranges_unread
                     && !has_other_type(port, desired)
-                    && !has_other_timing(port, desired)
+                    && !has_other_parameters(port, desired)
                     && !has_other_cidrs(port, desired)
             })
     })
@@ -41,11 +42,11 @@ pub(crate) fn has_other_type(port: &Port, desired: &LoadBalancerSpec) -> bool {
 }
 
 /// Whether the monitor is known to have another delay or timeout or other retry counts than the desired ones.
-pub(crate) fn has_other_timing(port: &Port, desired: &LoadBalancerSpec) -> bool {
+pub(crate) fn has_other_parameters(port: &Port, desired: &LoadBalancerSpec) -> bool {
     port.monitor.is_some()
         && port
-            .numbers
-            .is_some_and(|numbers| numbers != desired.monitor)
+            .monitor_parameters
+            .is_some_and(|parameters| parameters != desired.monitor)
 }
 
 /// Whether the listener is known to have other source ranges than the desired ones.

@@ -1,6 +1,6 @@
 //! The gates `release` and `finalizer` of control-plane machines if clients reach the API server by a floating IP on
-//! one of the machines. There is no load balancer in this case. The controller that moves the floating IP calls these
-//! functions.
+//! one of the machines. There is no load balancer in this case. `report::floating_ip` turns the decisions into findings
+//! for the controller that moves the floating IP.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Instant};
 
@@ -8,22 +8,24 @@ use jiff::Timestamp;
 
 use crate::{
     decide::{
-        precedence::{self, override_text},
+        precedence,
         proof::{self, WITHOUT_PROOF},
     },
     model::{
         clock::Now,
-        decision::{CLUSTER_DELETING, GateCause, GateDecision, NEVER_INITIALISED, SERVER_DOWN},
+        decision::{GateCause, GateDecision},
         desired::{ClusterFacts, ObservedServer},
-        findings::{Gate, MachineFinding},
-        floating_ip::{ControlPlaneMachine, Holder, MachineDeletion, MoveProof, ProofOutcome},
+        floating_ip::{
+            ControlPlaneMachine, FloatingIpDecision, HoldCause, Holder, MachineDecision,
+            MachineDeletion, MoveProof, OpenCause, ProofOutcome,
+        },
         proof::{EndpointResult, Proof, ProofOutcome as SeriesOutcome, Round},
         reply_outcome::ReplyOutcome,
         settings::Settings,
         state::State,
     },
 };
-use capo_core::{ConditionState, GateMode, ObjectName, Reason};
+use capo_core::{ConditionState, GateMode, ObjectName};
 
 /// A series of requests through the endpoint for a machine that is being deleted. It is judged by the same rules as for
 /// load balancers.
@@ -108,7 +110,7 @@ pub fn next_release<'a>(
         .iter()
         .filter(|machine| inputs.asked.contains_key(&machine.name))
         .filter(|machine| *inputs.holder != Holder::Machine(machine.name.clone()))
-        .filter(|machine| gate_before_rules(inputs, machine, now).is_none())
+        .filter(|machine| decision_that_needs_no_proof(inputs, machine, now).is_none())
         .filter_map(|machine| match machine.deletion {
             MachineDeletion::Since(since) => Some((since, machine)),
             MachineDeletion::No | MachineDeletion::WithoutHook => None,
@@ -117,73 +119,62 @@ pub fn next_release<'a>(
         .map(|(_, machine)| machine)
 }
 
-/// The gates of every machine. A gate that was held before keeps the time since which it is held.
-pub fn floating_ip_findings(
-    inputs: &ReleaseInputs<'_>,
-    machines: &[ControlPlaneMachine],
-    before: &BTreeMap<ObjectName, MachineFinding>,
+/// The decisions on every machine.
+pub(crate) fn decide<'a>(
+    inputs: &ReleaseInputs<'a>,
+    machines: &'a [ControlPlaneMachine],
     now: Timestamp,
-) -> BTreeMap<ObjectName, MachineFinding> {
+) -> Vec<MachineDecision<'a>> {
     let next = next_release(inputs, machines, now);
     machines
         .iter()
         .map(|machine| {
             let is_next = next.is_some_and(|next| next.name == machine.name);
-            let decided = |by_rules: &dyn Fn() -> Gate| {
-                gate_before_rules(inputs, machine, now).unwrap_or_else(by_rules)
-            };
-            let mut gate = match machine.deletion {
-                MachineDeletion::Since(_) if inputs.asked.contains_key(&machine.name) => {
-                    decided(&|| by_rules(inputs, machine, is_next, now))
-                }
-                MachineDeletion::No | MachineDeletion::Since(_) => Gate::NOT_EVALUATED,
-                MachineDeletion::WithoutHook => decided(&|| {
-                    let text = "The deletion hook was removed from the Machine";
-                    Gate::open(Reason::MachineReleased, text)
-                }),
-            };
-            let previous = before.get(&machine.name);
-            if gate.is_held() {
-                let since = previous.and_then(|finding| finding.release.since);
-                gate.since = since.or(gate.since);
+            MachineDecision {
+                machine,
+                release: release(inputs, machine, is_next, now),
+                needs_server_read: needs_server_read(inputs, machine),
             }
-            let finding = MachineFinding {
-                verdict: inputs.ingress.clone(),
-                admission: Gate::open(Reason::LoadBalancerDisabled, "No load balancer is managed"),
-                release: gate.clone(),
-                finalizer: gate,
-                needs_server_read: is_server_wanted(inputs, machine),
-            };
-            (machine.name.clone(), finding)
         })
         .collect()
 }
 
-/// The decision of what comes before the rules. `None` leaves the decision to the rules.
-fn gate_before_rules(
+fn release<'a>(
+    inputs: &ReleaseInputs<'a>,
+    machine: &ControlPlaneMachine,
+    is_next: bool,
+    now: Timestamp,
+) -> FloatingIpDecision<'a> {
+    let without_proof = || decision_that_needs_no_proof(inputs, machine, now);
+    match machine.deletion {
+        MachineDeletion::Since(_) if inputs.asked.contains_key(&machine.name) => without_proof()
+            .map_or_else(
+                || rules(inputs, machine, is_next),
+                FloatingIpDecision::General,
+            ),
+        MachineDeletion::No | MachineDeletion::Since(_) => {
+            FloatingIpDecision::General(GateDecision::NotEvaluated)
+        }
+        MachineDeletion::WithoutHook => without_proof().map_or(
+            FloatingIpDecision::Open(OpenCause::HookRemoved),
+            FloatingIpDecision::General,
+        ),
+    }
+}
+
+/// The decision of precedence, or of a case that needs no proof. `None` leaves the decision to the rules.
+fn decision_that_needs_no_proof(
     inputs: &ReleaseInputs<'_>,
     machine: &ControlPlaneMachine,
     now: Timestamp,
-) -> Option<Gate> {
+) -> Option<GateDecision> {
     let cluster = inputs.cluster;
-    if let Some(decision) =
-        precedence::of_facts(cluster, &machine.gate_override, GateMode::Enforce, now)
-    {
-        let overrides = [&machine.gate_override, &cluster.gate_override].into_iter();
-        let message = match decision {
-            GateDecision::Open(_) => CLUSTER_DELETING.to_owned(),
-            _ => override_text(overrides, now).unwrap_or_default(),
-        };
-        return Some(Gate {
-            state: decision.state(),
-            reason: decision.reason()?,
-            message,
-            since: matches!(decision, GateDecision::Held(_)).then_some(now),
-        });
+    let precedence = precedence::of_facts(cluster, &machine.gate_override, GateMode::Enforce, now);
+    if precedence.is_some() {
+        return precedence;
     }
     if !cluster.initialised {
-        let reason = GateCause::NeverInitialised.reason();
-        return Some(Gate::open(reason, NEVER_INITIALISED));
+        return Some(GateDecision::Open(GateCause::NeverInitialised));
     }
     // The absence of a server counts only in the project in which the floating IP was found. If the floating IP is
     // still on this machine, no other machine can take it over, and no API server answers there. The deletion of this
@@ -191,85 +182,63 @@ fn gate_before_rules(
     let server = inputs.asked.get(&machine.name).copied().flatten();
     let is_down =
         server.is_some_and(|server| server.is_down_for_good() && !server.is_due(inputs.now));
-    is_down.then(|| Gate::open(GateCause::ServerDown.reason(), SERVER_DOWN))
+    is_down.then_some(GateDecision::Open(GateCause::ServerDown))
 }
 
 /// Whether the last read showed the server of a machine whose release is asked for as down, and is too old to decide
 /// on.
-fn is_server_wanted(inputs: &ReleaseInputs<'_>, machine: &ControlPlaneMachine) -> bool {
+fn needs_server_read(inputs: &ReleaseInputs<'_>, machine: &ControlPlaneMachine) -> bool {
     let server = inputs.asked.get(&machine.name).copied().flatten();
     server.is_some_and(|server| server.down_since.is_some() && server.is_due(inputs.now))
 }
 
 /// The decision of the rules.
-fn by_rules(
-    inputs: &ReleaseInputs<'_>,
+fn rules<'a>(
+    inputs: &ReleaseInputs<'a>,
     machine: &ControlPlaneMachine,
     is_next: bool,
-    now: Timestamp,
-) -> Gate {
-    let held = |message: String| Gate::held(Reason::FloatingIPError, message, now);
-    let address = inputs.address;
+) -> FloatingIpDecision<'a> {
+    use FloatingIpDecision::{Held, Open};
     let holder = match inputs.holder {
         Holder::Machine(holder) if *holder == machine.name => {
-            return held(format!(
-                "The API server's floating IP {address} is on this machine. It is moved as soon as another \
-                 control-plane machine that is not being deleted has an ACTIVE server and a healthy API server"
-            ));
+            return Held(HoldCause::OnThisMachine);
         }
         Holder::Machine(holder) => holder,
-        Holder::Free | Holder::Other => {
-            return held(format!(
-                "The API server's floating IP {address} is on no control-plane machine, so no machine is deleted"
-            ));
-        }
+        Holder::Free | Holder::Other => return Held(HoldCause::OnNoMachine),
     };
     if !is_next {
-        return held("Another control-plane machine is released first".to_owned());
+        return Held(HoldCause::AnotherFirst);
     }
     let proof = inputs
         .proof
         .filter(|proof| proof.leaving == machine.name && proof.holder == *holder);
-    match proof.map(|proof| (proof, &proof.outcome)) {
-        Some((_, Some(ProofOutcome::Served))) => Gate::open(
-            Reason::MachineReleased,
-            format!(
-                "The API server answers at {address}, which is on machine {}",
-                holder.name
-            ),
-        ),
+    match proof.and_then(|proof| Some((proof.since, proof.outcome.as_ref()?))) {
+        Some((_, ProofOutcome::Served)) => Open(OpenCause::Served { holder }),
         Some((
-            proof,
-            Some(ProofOutcome::Failed {
-                message,
+            since,
+            ProofOutcome::Failed {
+                message: failure,
                 is_unreachable,
-            }),
+            },
         )) => {
-            let reached_since = inputs
-                .cluster
-                .remote_connection
-                .true_since()
-                .map(|since| since.max(proof.since));
-            let is_reached = reached_since
-                .is_some_and(|since| inputs.now.saturating_duration_since(since) >= WITHOUT_PROOF);
-            if *is_unreachable && is_reached {
-                return Gate::open(
-                    Reason::MachineReleased,
-                    format!(
-                        "Cluster API has reached the API server for {} s since floating IP {address} was moved to machine {}; \
-                         a proof was not possible: {message}",
-                        WITHOUT_PROOF.as_secs(),
-                        holder.name
-                    ),
-                );
+            if *is_unreachable && is_reached_by_cluster_api(inputs, since) {
+                Open(OpenCause::ReachedByClusterApi { holder, failure })
+            } else {
+                Held(HoldCause::NotServed { holder, failure })
             }
-            held(format!(
-                "Floating IP {address} is on machine {}, and no API server answers there: {message}",
-                holder.name
-            ))
         }
-        None | Some((_, None)) => held(format!(
-            "Requests to the API server at {address} are under way"
-        )),
+        None => Held(HoldCause::Requesting),
     }
+}
+
+/// Whether Cluster API has reached the API server for long enough, without interruption, in the time in which this
+/// process got no answer.
+fn is_reached_by_cluster_api(inputs: &ReleaseInputs<'_>, unanswered_since: Instant) -> bool {
+    let reached_since = inputs.cluster.remote_connection.true_since();
+    reached_since.is_some_and(|since| {
+        inputs
+            .now
+            .saturating_duration_since(since.max(unanswered_since))
+            >= WITHOUT_PROOF
+    })
 }

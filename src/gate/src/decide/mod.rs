@@ -22,7 +22,6 @@ use crate::{
     decide::{
         cluster::summarize,
         evaluation::{Evaluation, Needs},
-        release::Before,
         stages::carry_release,
     },
     model::{
@@ -122,7 +121,7 @@ fn watch_after_hook(state: &mut State, now: &Now, needs: &mut Needs) {
     }
 }
 
-/// Evaluates the admission of each machine, and what comes before the rules of release and finalizer.
+/// Evaluates the admission of each machine, and its release and finalizer as far as no proof is needed.
 fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation> {
     let mut evaluations = Vec::with_capacity(state.machines.len());
     for (name, machine) in &state.machines {
@@ -134,9 +133,9 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
             Deletion::AtHook { .. } | Deletion::OutOfBand { .. } | Deletion::BeforeHook { .. }
                 if is_release_requested(machine) =>
             {
-                match release::before_rules(state, machine, now, needs) {
-                    Before::Decided(decision) => evaluation.release = decision,
-                    Before::Rules => evaluation.ruled = true,
+                match release::decision_that_needs_no_proof(state, machine, now, needs) {
+                    Some(decision) => evaluation.release = decision,
+                    None => evaluation.ruled = true,
                 }
             }
             Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => {

@@ -90,33 +90,6 @@ pub(crate) fn overrides<'a>(
     of_the_machine.into_iter().chain(of_the_cluster)
 }
 
-/// The text of the first of these overrides that applies, as a clause for messages. If none applies, the text of one
-/// that was refused or has ended.
-pub(crate) fn override_text<'a>(
-    overrides: impl Iterator<Item = &'a GateOverride> + Clone,
-    now: Timestamp,
-) -> Option<String> {
-    if let Some(GateOverride::Bypass { until, reason }) = first_bypass(overrides.clone(), now) {
-        return Some(format!("bypassed by the operator until {until}: {reason}"));
-    }
-    if let Some(GateOverride::Hold { reason }) = first_hold(overrides.clone()) {
-        return Some(format!("held by the operator: {reason}"));
-    }
-    let refused = overrides.clone().find_map(|found| match found {
-        GateOverride::Refused { message } => {
-            Some(format!("the operator's annotation is refused: {message}"))
-        }
-        _ => None,
-    });
-    let mut ended = overrides.filter_map(|found| match found {
-        GateOverride::Bypass { until, .. } => {
-            Some(format!("the operator's bypass ended at {until}"))
-        }
-        _ => None,
-    });
-    refused.or_else(|| ended.next())
-}
-
 /// Why no gate may be decided on what was read of the load balancer; `None` if the last read can be used.
 pub(crate) fn blind(state: &State, now: &Now) -> Option<GateCause> {
     if state.claimed_by.is_some() || state.ports.iter().any(|port| port.ambiguous.is_some()) {

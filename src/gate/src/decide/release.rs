@@ -19,32 +19,23 @@ use crate::{
 };
 use capo_core::{GateMode, ObjectName};
 
-/// The decision of precedence, or of a case that needs no proof, on a release for which the hook or the finalizer
-/// waits.
-pub(crate) enum Before {
-    /// One of them has decided.
-    Decided(GateDecision),
-    /// Neither has decided, so the rules decide.
-    Rules,
-}
-
-/// Applies precedence, and the cases that need no proof, to a machine that waits for its release.
-pub(crate) fn before_rules(
+/// The decision on the release of a machine that waits for it, if precedence or a case that needs no proof decides.
+/// `None` leaves the decision to the rules.
+pub(crate) fn decision_that_needs_no_proof(
     state: &State,
     machine: &Machine,
     now: &Now,
     needs: &mut Needs,
-) -> Before {
-    use Before::{Decided, Rules};
+) -> Option<GateDecision> {
     if let Some(decision) = precedence(state, machine, now) {
-        return Decided(decision);
+        return Some(decision);
     }
     if state.settings.mode != GateMode::Enforce {
-        return Decided(GateDecision::Open(GateCause::NotEnforced));
+        return Some(GateDecision::Open(GateCause::NotEnforced));
     }
     // If two clusters claim the load balancer, what is read may belong to the other one.
     if state.claimed_by.is_some() {
-        return Decided(GateDecision::Held(GateCause::Ambiguous));
+        return Some(GateDecision::Held(GateCause::Ambiguous));
     }
     let mut maybe = false;
     for (question, cause) in [
@@ -60,7 +51,7 @@ pub(crate) fn before_rules(
                 needs.health = true;
                 let opened = machine.gates.release == GateDecision::Open(cause);
                 if opened || can_decide(state, now) {
-                    return Decided(GateDecision::Open(cause));
+                    return Some(GateDecision::Open(cause));
                 }
             }
             Certainty::Maybe => maybe = true,
@@ -70,7 +61,7 @@ pub(crate) fn before_rules(
     if maybe {
         needs.health = true;
     }
-    Rules
+    None
 }
 
 /// Whether what is known of the load balancer is new enough: it was read a moment ago, or is known not to exist.

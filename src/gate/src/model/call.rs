@@ -7,7 +7,7 @@ use capo_core::{
     MonitorType, ObjectName,
     ids::{MemberId, MonitorId, PoolId},
     label_enum,
-    octavia::MonitorNumbers,
+    octavia::MonitorParameters,
 };
 
 /// A call to Octavia.
@@ -55,10 +55,10 @@ pub(crate) struct InFlight {
 pub(crate) enum Sets {
     /// A listener's source ranges.
     Cidrs(Option<Vec<IpNet>>),
-    /// A new monitor's type and numbers.
-    Monitor(MonitorType, MonitorNumbers),
-    /// A monitor's numbers.
-    Numbers(MonitorNumbers),
+    /// A new monitor's type and parameters.
+    Monitor(MonitorType, MonitorParameters),
+    /// A monitor's parameters.
+    MonitorParameters(MonitorParameters),
 }
 
 impl Sets {
@@ -72,9 +72,9 @@ impl Sets {
                 Some(Self::Cidrs(update.allowed_cidrs.clone()))
             }
             Change::CreateMonitor(new) => {
-                Some(Self::Monitor(new.monitor_type.clone(), new.numbers))
+                Some(Self::Monitor(new.monitor_type.clone(), new.parameters))
             }
-            Change::UpdateMonitor { numbers, .. } => Some(Self::Numbers(*numbers)),
+            Change::UpdateMonitor { parameters, .. } => Some(Self::MonitorParameters(*parameters)),
             _ => None,
         }
     }
@@ -87,7 +87,7 @@ pub(crate) enum Purpose {
     TreeAndMembers,
     ListenersAndPools,
     Members(u16),
-    Numbers(u16),
+    MonitorParameters(u16),
     Write(Write),
 }
 
@@ -106,7 +106,7 @@ pub(crate) enum Write {
     /// created again.
     Retype { port: u16 },
     /// Sets the desired delay, timeout and retry counts of a monitor.
-    Numbers { port: u16 },
+    MonitorParameters { port: u16 },
     /// Sets the desired allowed CIDRs of a listener.
     Cidrs { port: u16 },
     /// Writes a member of a machine.
@@ -128,7 +128,7 @@ impl Write {
             | Self::RepairPart { port, .. }
             | Self::ReplacePart { port, .. }
             | Self::Retype { port }
-            | Self::Numbers { port }
+            | Self::MonitorParameters { port }
             | Self::Cidrs { port } => Some(*port),
             Self::Member { .. } | Self::Prune { .. } => None,
         }

@@ -179,6 +179,9 @@ pub(crate) const CLUSTER_DELETING: &str =
 pub(crate) const NO_MANAGED_LOAD_BALANCER: &str = "The cluster has no managed load balancer";
 /// The sentence of [`GateCause::NeverInitialised`].
 pub(crate) const NEVER_INITIALISED: &str = "The control plane was never initialised";
+/// The sentence of [`GateCause::Paused`].
+pub(crate) const PAUSED: &str =
+    "The cluster or machine is paused or is being moved, so capo-rs changes nothing";
 /// The sentence of [`GateCause::ServerDown`].
 pub(crate) const SERVER_DOWN: &str = "Its server is absent or SHUTOFF";
 

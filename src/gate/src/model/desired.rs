@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use capo_core::{
     Endpoint, GateOverride, Lookup, MonitorType, ObjectName,
     ids::{LoadBalancerId, SubnetId},
-    octavia::MonitorNumbers,
+    octavia::MonitorParameters,
 };
 
 /// The API server load balancer of one cluster. Its key is the name of the `OpenStackCluster`.
@@ -35,7 +35,7 @@ pub struct LoadBalancerSpec {
     /// The ports to serve, the endpoint's own port first.
     pub ports: Vec<u16>,
     /// The health monitor of every pool.
-    pub monitor: MonitorNumbers,
+    pub monitor: MonitorParameters,
     /// The type of the health monitors. With `None` an existing monitor keeps its type, and a new one has the type TCP.
     /// HTTPS is used only on the endpoint's port, because it is unknown what listens on the other ports.
     pub monitor_type: Option<MonitorType>,

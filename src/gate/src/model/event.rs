@@ -9,7 +9,7 @@ use crate::model::{
 };
 use capo_core::{
     ObjectName,
-    octavia::{Member, MonitorNumbers, StatusTree},
+    octavia::{Member, MonitorParameters, StatusTree},
 };
 
 /// An event that may change the state of a load balancer's worker.
@@ -93,7 +93,7 @@ pub enum Answered {
     /// To a list of a pool's members.
     Members(Answer<Vec<Member>>),
     /// To a read of a monitor.
-    Monitor(Answer<MonitorNumbers>),
+    Monitor(Answer<MonitorParameters>),
     /// To a write.
     Written(Answer<Written>),
 }

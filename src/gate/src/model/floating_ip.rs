@@ -4,6 +4,7 @@ use std::{net::IpAddr, time::Instant};
 
 use jiff::Timestamp;
 
+use crate::model::decision::GateDecision;
 use capo_core::{GateOverride, ObjectName, ids::ServerId};
 
 /// A control-plane machine that has the floating IP, or could have it.
@@ -96,4 +97,57 @@ pub struct MoveProof {
     pub since: Instant,
     /// The outcome of the requests; `None` while they are under way.
     pub outcome: Option<ProofOutcome>,
+}
+
+/// What the gates of one machine decide, and whether its server has to be read again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineDecision<'a> {
+    pub(crate) machine: &'a ControlPlaneMachine,
+    /// The decision of the gates `release` and `finalizer`.
+    pub(crate) release: FloatingIpDecision<'a>,
+    pub(crate) needs_server_read: bool,
+}
+
+/// The decision of the gates `release` and `finalizer`, which always decide the same here, without its messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FloatingIpDecision<'a> {
+    /// The gates are not evaluated, or the decision is made as it is made for machines behind a load balancer.
+    General(GateDecision),
+    /// The gates do not hold the machine, for this cause.
+    Open(OpenCause<'a>),
+    /// The gates hold the machine, for this cause.
+    Held(HoldCause<'a>),
+}
+
+/// Why the gates are open.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OpenCause<'a> {
+    /// The Machine does not carry our hook any more.
+    HookRemoved,
+    /// The API server answers at the floating IP, which is on the machine `holder`.
+    Served { holder: &'a ObjectName },
+    /// The floating IP is on the machine `holder`. This process got no answer, for the reason `failure`, but Cluster
+    /// API has reached the API server for long enough in that time.
+    ReachedByClusterApi {
+        holder: &'a ObjectName,
+        failure: &'a str,
+    },
+}
+
+/// Why the gates hold the machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HoldCause<'a> {
+    /// The floating IP is on this machine.
+    OnThisMachine,
+    /// The floating IP is on no control-plane machine.
+    OnNoMachine,
+    /// Another machine is released first.
+    AnotherFirst,
+    /// Requests through the endpoint are under way or have not begun.
+    Requesting,
+    /// The floating IP is on the machine `holder`, and no API server answers there, for the reason `failure`.
+    NotServed {
+        holder: &'a ObjectName,
+        failure: &'a str,
+    },
 }

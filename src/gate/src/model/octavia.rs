@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use crate::model::part::PartId;
 use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
 use capo_core::octavia::{
-    Listener, ListenerUpdate, Member, MemberUpdate, MonitorNumbers, NewHealthMonitor, NewListener,
-    NewMember, NewPool, Pool, StatusTree,
+    Listener, ListenerUpdate, Member, MemberUpdate, MonitorParameters, NewHealthMonitor,
+    NewListener, NewMember, NewPool, Pool, StatusTree,
 };
 use capo_core::{FailureClass, Priority};
 
@@ -40,7 +40,7 @@ pub trait Octavia: Send + Sync + 'static {
         &self,
         monitor: &MonitorId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<MonitorNumbers>>;
+    ) -> BoxFuture<'static, Answer<MonitorParameters>>;
     /// Makes a change.
     fn write(&self, change: &Change, priority: Priority) -> BoxFuture<'static, Answer<Written>>;
 }
@@ -100,7 +100,7 @@ pub enum Change {
         /// Its name, for events.
         name: String,
         /// The delay, timeout and retry counts.
-        numbers: MonitorNumbers,
+        parameters: MonitorParameters,
     },
     /// DELETE a listener, a pool or a health monitor, which is then created again.
     DeletePart {

@@ -13,7 +13,7 @@ use crate::model::{
 use capo_core::{
     MonitorType, OperatingStatus, ProvisioningStatus,
     ids::{ListenerId, MonitorId, PoolId},
-    octavia::MonitorNumbers,
+    octavia::MonitorParameters,
 };
 
 /// A port of a load balancer with its index, which is also the index of a machine's slot for it.
@@ -52,8 +52,9 @@ pub(crate) struct Port {
     pub(crate) ambiguous: Option<String>,
     /// The source ranges from which clients may connect to the listener, sorted; `None` before they were read.
     pub(crate) cidrs: Option<Vec<IpNet>>,
-    pub(crate) numbers: Option<MonitorNumbers>,
-    pub(crate) numbers_due: bool,
+    /// The parameters of the monitor; `None` before they were read.
+    pub(crate) monitor_parameters: Option<MonitorParameters>,
+    pub(crate) monitor_parameters_due: bool,
     /// The last list of members failed although the tree was answered.
     pub(crate) list_trouble: Option<Trouble>,
     /// When the last successful list of members began.
@@ -93,7 +94,7 @@ impl Port {
             number,
             prefix: format!("{name}-"),
             name,
-            numbers_due: true,
+            monitor_parameters_due: true,
             members_due: true,
             ..Self::default()
         }

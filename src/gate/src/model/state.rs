@@ -27,7 +27,7 @@ use crate::model::{
 };
 use capo_core::{
     Lookup, ObjectName, OperatingStatus, Provider, ProvisioningStatus, ids::LoadBalancerId,
-    octavia::MonitorNumbers,
+    octavia::MonitorParameters,
 };
 
 /// The state of one load balancer's worker.
@@ -288,13 +288,13 @@ impl State {
     /// How long a member must be ONLINE before that counts: by then a health monitor has found a failed API server
     /// down, and Octavia shows it.
     pub(crate) fn online_span(&self) -> Duration {
-        let numbers = self
+        let parameters = self
             .desired
             .as_ref()
-            .map_or(MonitorNumbers::CAPO_DEFAULTS, |desired| desired.monitor);
-        let seconds = u64::from(numbers.max_retries_down)
-            .saturating_mul(u64::from(numbers.delay))
-            .saturating_add(u64::from(numbers.timeout))
+            .map_or(MonitorParameters::CAPO_DEFAULTS, |desired| desired.monitor);
+        let seconds = u64::from(parameters.max_retries_down)
+            .saturating_mul(u64::from(parameters.delay))
+            .saturating_add(u64::from(parameters.timeout))
             .saturating_add(10);
         Duration::from_secs(seconds)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     decide::{
         classify,
-        desired_settings::{desired_type, has_other_cidrs, has_other_timing, has_other_type},
+        desired_settings::{desired_type, has_other_cidrs, has_other_parameters, has_other_type},
     },
     model::{
         call::Write,
@@ -125,7 +125,7 @@ fn create(state: &State, desired: &LoadBalancerSpec, port: &Port, now: &Now) -> 
             name: port.name.clone(),
             url_path: (monitor_type == MonitorType::Https).then(|| READYZ.to_owned()),
             monitor_type,
-            numbers: desired.monitor,
+            parameters: desired.monitor,
         }),
     )
 }
@@ -184,7 +184,7 @@ fn repair_put(desired: &LoadBalancerSpec, port: &Port, id: PartId) -> Change {
         PartId::Monitor(id) => Change::UpdateMonitor {
             id,
             name,
-            numbers: desired.monitor,
+            parameters: desired.monitor,
         },
     }
 }
@@ -255,13 +255,13 @@ pub(crate) fn update_settings(
 
 fn update_timing(port: &Port, desired: &LoadBalancerSpec) -> Option<Todo> {
     let monitor = port.monitor.as_ref()?;
-    has_other_timing(port, desired).then(|| {
+    has_other_parameters(port, desired).then(|| {
         Todo::Write(
-            Write::Numbers { port: port.number },
+            Write::MonitorParameters { port: port.number },
             Change::UpdateMonitor {
                 id: monitor.id.clone(),
                 name: port.name.clone(),
-                numbers: desired.monitor,
+                parameters: desired.monitor,
             },
         )
     })

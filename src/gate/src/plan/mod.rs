@@ -81,7 +81,7 @@ pub(crate) fn priority_of(state: &State, purpose: &Purpose) -> Priority {
                 || state.reads.lists_wanted
                 || state.machines.values().any(is_short_of_a_read)
         }
-        Purpose::ListenersAndPools | Purpose::Numbers(_) => false,
+        Purpose::ListenersAndPools | Purpose::MonitorParameters(_) => false,
     };
     if gate {
         Priority::Gate
@@ -128,7 +128,7 @@ fn gate_waits_for(state: &State, write: &Write) -> bool {
         Write::RepairPart { .. }
         | Write::ReplacePart { .. }
         | Write::Retype { .. }
-        | Write::Numbers { .. }
+        | Write::MonitorParameters { .. }
         | Write::Cidrs { .. }
         | Write::Prune { .. } => false,
     }
@@ -203,10 +203,13 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
         let monitor = port
             .monitor
             .as_ref()
-            .filter(|_| port.numbers_due)?
+            .filter(|_| port.monitor_parameters_due)?
             .id
             .clone();
-        Some((Purpose::Numbers(port.number), Call::Monitor { monitor }))
+        Some((
+            Purpose::MonitorParameters(port.number),
+            Call::Monitor { monitor },
+        ))
     })
 }
 

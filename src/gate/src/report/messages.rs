@@ -1,12 +1,14 @@
 //! The sentences of conditions, events and gates.
 
+use jiff::Timestamp;
+
 use crate::{
     decide::{precedence, proof::WITHOUT_PROOF},
     model::{
         clock::Now,
         decision::{
             CLUSTER_DELETING, GateCause, GateDecision, GateName, NEVER_INITIALISED,
-            NO_MANAGED_LOAD_BALANCER, ReleaseBasis, SERVER_DOWN,
+            NO_MANAGED_LOAD_BALANCER, PAUSED, ReleaseBasis, SERVER_DOWN,
         },
         machine::{Machine, NamedMachine},
         member::Class,
@@ -15,6 +17,7 @@ use crate::{
     },
     report::member_messages::{foreign, machines_in, member_class, others, refusals},
 };
+use capo_core::GateOverride;
 
 /// What else a held release stops, and how an operator ends the hold.
 pub(crate) fn while_held(state: &State) -> String {
@@ -52,9 +55,38 @@ pub(crate) fn observed(state: &State, named: NamedMachine<'_>) -> String {
 
 /// The operator's annotations, as a subordinate clause; empty if there are none.
 pub(crate) fn override_clause(state: &State, machine: Option<&Machine>, now: &Now) -> String {
-    precedence::override_text(precedence::overrides(state, machine), now.wall)
+    override_text(precedence::overrides(state, machine), now.wall)
         .map(|text| format!("; {text}"))
         .unwrap_or_default()
+}
+
+/// The text of the first of these overrides that applies, as a clause for messages. If none applies, the text of one
+/// that was refused or has ended.
+pub(crate) fn override_text<'a>(
+    overrides: impl Iterator<Item = &'a GateOverride> + Clone,
+    now: Timestamp,
+) -> Option<String> {
+    if let Some(GateOverride::Bypass { until, reason }) =
+        precedence::first_bypass(overrides.clone(), now)
+    {
+        return Some(format!("bypassed by the operator until {until}: {reason}"));
+    }
+    if let Some(GateOverride::Hold { reason }) = precedence::first_hold(overrides.clone()) {
+        return Some(format!("held by the operator: {reason}"));
+    }
+    let refused = overrides.clone().find_map(|found| match found {
+        GateOverride::Refused { message } => {
+            Some(format!("the operator's annotation is refused: {message}"))
+        }
+        _ => None,
+    });
+    let mut ended = overrides.filter_map(|found| match found {
+        GateOverride::Bypass { until, .. } => {
+            Some(format!("the operator's bypass ended at {until}"))
+        }
+        _ => None,
+    });
+    refused.or_else(|| ended.next())
 }
 
 /// How long members have been PENDING, as a text that changes at the thresholds only.
@@ -99,7 +131,7 @@ pub(crate) fn cause(state: &State, named: Option<NamedMachine<'_>>, cause: GateC
         GateCause::LoadBalancerUnusable => {
             "The load balancer accepts no change, so a member that is left in it can't be removed".to_owned()
         }
-        GateCause::Paused => "The cluster or machine is paused or is being moved, so capo-rs changes nothing".to_owned(),
+        GateCause::Paused => PAUSED.to_owned(),
         GateCause::OperatorHold => "An annotation by the operator holds it".to_owned(),
         GateCause::ServerNotReady => "Its server is not ACTIVE yet, or has no address yet".to_owned(),
         GateCause::NotObserved => "The load balancer has not been read yet".to_owned(),

@@ -1,6 +1,7 @@
 //! Makes the findings from a state, for controllers, metrics and the command line. Their texts contain no counters and
 //! no ages, so that they do not change while nothing else changes.
 
+pub(crate) mod floating_ip;
 pub(crate) mod member_messages;
 pub(crate) mod messages;
 

@@ -23,7 +23,7 @@ use crate::{
 };
 use capo_core::{
     FailureClass,
-    octavia::{Member, MonitorNumbers, StatusTree},
+    octavia::{Member, MonitorParameters, StatusTree},
 };
 
 /// The state after an answer to the call under way.
@@ -81,7 +81,7 @@ fn failures(purpose: Purpose, answer: Answered) -> [u32; 3] {
     .map(|trouble| trouble.as_ref().map_or(0, |trouble| trouble.failures))
 }
 
-const NUMBERS: MonitorNumbers = MonitorNumbers {
+const PARAMETERS: MonitorParameters = MonitorParameters {
     delay: 1,
     timeout: 2,
     max_retries: 3,
@@ -99,7 +99,7 @@ fn each_kind_of_read_has_trouble_of_its_own_which_its_answer_ends() {
             Answered::ListenersAndPools(answer),
         )
     };
-    let numbers = |answer| failures(Purpose::Numbers(6443), Answered::Monitor(answer));
+    let parameters = |answer| failures(Purpose::MonitorParameters(6443), Answered::Monitor(answer));
     let tree = |answer| failures(Purpose::Tree, Answered::Tree(answer));
     assert_eq!(tree(absent()), [0, 3, 3]);
     assert_eq!(tree(Err(down())), [4, 3, 3]);
@@ -110,8 +110,8 @@ fn each_kind_of_read_has_trouble_of_its_own_which_its_answer_ends() {
         [3, 3, 0]
     );
     assert_eq!(listeners_and_pools(Err(down())), [3, 3, 4]);
-    assert_eq!(numbers(Ok(NUMBERS)), [3, 3, 3]);
-    assert_eq!(numbers(Err(down())), [4, 3, 3]);
+    assert_eq!(parameters(Ok(PARAMETERS)), [3, 3, 3]);
+    assert_eq!(parameters(Err(down())), [4, 3, 3]);
 }
 
 #[test]
@@ -137,22 +137,22 @@ fn a_pool_that_is_gone_is_no_trouble_in_a_bundle_and_other_failures_are() {
 }
 
 #[test]
-fn the_numbers_of_a_monitor_are_read_once_and_one_that_is_gone_is_no_trouble() {
+fn the_parameters_of_a_monitor_are_read_once_and_one_that_is_gone_is_no_trouble() {
     let due = |state: &mut State, _: &mut Now| {
-        state.ports[1].numbers = None;
-        state.ports[1].numbers_due = true;
+        state.ports[1].monitor_parameters = None;
+        state.ports[1].monitor_parameters_due = true;
     };
-    let purpose = || Purpose::Numbers(8132);
-    let (read, _) = answered(purpose(), due, Answered::Monitor(Ok(NUMBERS)));
-    assert_eq!(read.ports[1].numbers, Some(NUMBERS));
-    assert!(!read.ports[1].numbers_due);
+    let purpose = || Purpose::MonitorParameters(8132);
+    let (read, _) = answered(purpose(), due, Answered::Monitor(Ok(PARAMETERS)));
+    assert_eq!(read.ports[1].monitor_parameters, Some(PARAMETERS));
+    assert!(!read.ports[1].monitor_parameters_due);
     for (class, is_trouble) in [
         (FailureClass::NotFound, false),
         (FailureClass::Transient, true),
     ] {
         let (state, _) = answered(purpose(), due, Answered::Monitor(Err(failure(class))));
-        assert_eq!(state.ports[1].numbers, None);
-        assert!(!state.ports[1].numbers_due, "{class:?}");
+        assert_eq!(state.ports[1].monitor_parameters, None);
+        assert!(!state.ports[1].monitor_parameters_due, "{class:?}");
         assert_eq!(state.trouble.is_some(), is_trouble, "{class:?}");
     }
 }

@@ -223,7 +223,7 @@ impl World {
             }
             (Call::Members { pool }, _) => Answered::Members(self.model.list(pool.as_str(), now)),
             (Call::Monitor { monitor }, _) => {
-                Answered::Monitor(self.model.numbers(monitor.as_str(), now))
+                Answered::Monitor(self.model.parameters(monitor.as_str(), now))
             }
             (Call::Write(change), line) => {
                 let answer = self.model.write(change, now);

@@ -18,7 +18,7 @@ use crate::{
     tests::{
         floating_ip::control_plane_machine,
         pair::{STEP, ago, state},
-        written::NUMBERS,
+        written::PARAMETERS,
     },
 };
 use capo_core::{Lookup, MonitorType, Reason, octavia::NewHealthMonitor};
@@ -64,10 +64,10 @@ fn what_a_new_monitor_sets_is_kept() {
         name: "name".to_owned(),
         monitor_type: MonitorType::Https,
         url_path: None,
-        numbers: NUMBERS,
+        parameters: PARAMETERS,
     });
     let sets = Sets::of(&Call::Write(Box::new(change)));
-    assert_eq!(sets, Some(Sets::Monitor(MonitorType::Https, NUMBERS)));
+    assert_eq!(sets, Some(Sets::Monitor(MonitorType::Https, PARAMETERS)));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn everything_is_to_be_read_of_a_port_of_which_nothing_is_known() {
         ("lb-6443", "lb-6443-")
     );
     assert_eq!(port.number, 6443);
-    assert!(port.members_due && port.numbers_due);
+    assert!(port.members_due && port.monitor_parameters_due);
     assert!(port.parts().next().is_none() && port.cidrs.is_none());
 }
 

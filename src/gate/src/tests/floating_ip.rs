@@ -11,9 +11,9 @@ use jiff::Timestamp;
 
 use crate::{
     builders,
-    decide::floating_ip::{ReleaseInputs, floating_ip_findings},
+    decide::floating_ip::ReleaseInputs,
     model::{
-        decision::{CLUSTER_DELETING, NEVER_INITIALISED},
+        decision::{CLUSTER_DELETING, NEVER_INITIALISED, PAUSED},
         desired::{ClusterFacts, ObservedCondition, ObservedServer, ServerState},
         findings::Gate,
         floating_ip::{
@@ -22,6 +22,7 @@ use crate::{
         proof::{EndpointReply, EndpointResult},
         settings::Settings,
     },
+    report::floating_ip::floating_ip_findings,
 };
 use capo_core::{
     ConditionState, EndpointAnswer, EndpointFailure, Excerpt, GateOverride, GateState, ObjectName,
@@ -347,6 +348,27 @@ fn what_opens_every_gate_opens_this_one_and_an_operator_holds_it() {
         ..inputs(&on_a, None)
     };
     assert!(!gate(&held, &unhooked, "a").is_open());
+}
+
+#[test]
+fn a_gate_of_a_paused_cluster_says_that_the_cluster_is_paused() {
+    let machines = [leaving("a")];
+    let on_a = Holder::Machine(name("a"));
+    let mut paused = builders::cluster_facts();
+    paused.paused = true;
+    let mut annotated = paused.clone();
+    annotated.gate_override = GateOverride::Hold {
+        reason: "r".to_owned(),
+    };
+    for cluster in [&paused, &annotated] {
+        let inputs = ReleaseInputs {
+            cluster,
+            ..inputs(&on_a, None)
+        };
+        let gate = gate(&inputs, &machines, "a");
+        assert_eq!((gate.state, gate.reason), (GateState::Held, Reason::Paused));
+        assert_eq!(gate.message, PAUSED);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::model::octavia::{Change, Failure};
 use capo_core::{
     FailureClass, MonitorType, ProvisioningStatus,
     ids::{ListenerId, MemberId, MonitorId, PoolId},
-    octavia::MonitorNumbers,
+    octavia::MonitorParameters,
 };
 
 mod reads;
@@ -61,7 +61,7 @@ pub(crate) struct ModelPool {
     pub(crate) name: String,
     pub(crate) listener: Option<ListenerId>,
     pub(crate) provisioning: ProvisioningStatus,
-    pub(crate) monitor: Option<(MonitorId, MonitorNumbers, ProvisioningStatus)>,
+    pub(crate) monitor: Option<(MonitorId, MonitorParameters, ProvisioningStatus)>,
     pub(crate) monitor_type: MonitorType,
     pub(crate) members: Vec<ModelMember>,
 }

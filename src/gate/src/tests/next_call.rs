@@ -34,7 +34,7 @@ const READS: [Purpose; 3] = [
     Purpose::TreeAndMembers,
     Purpose::Members(6443),
 ];
-const SLOW_READS: [Purpose; 2] = [Purpose::ListenersAndPools, Purpose::Numbers(6443)];
+const SLOW_READS: [Purpose; 2] = [Purpose::ListenersAndPools, Purpose::MonitorParameters(6443)];
 
 #[test]
 fn a_read_has_the_gates_priority_only_while_a_gate_is_short_of_it() {
@@ -122,7 +122,7 @@ fn a_write_has_the_gates_priority_only_where_a_gate_waits_for_it() {
         Write::RepairPart { port: 6443, part },
         Write::ReplacePart { port: 6443, part },
         Write::Retype { port: 6443 },
-        Write::Numbers { port: 6443 },
+        Write::MonitorParameters { port: 6443 },
         Write::Cidrs { port: 6443 },
         Write::Prune {
             port: 6443,
@@ -264,7 +264,7 @@ fn what_the_tree_lacks_is_read_in_its_order_unless_the_cluster_is_deleted() {
         state.reads.listeners_and_pools_due = true;
         for port in &mut state.ports {
             port.members_due = true;
-            port.numbers_due = true;
+            port.monitor_parameters_due = true;
         }
     };
     assert_eq!(
@@ -282,10 +282,10 @@ fn what_the_tree_lacks_is_read_in_its_order_unless_the_cluster_is_deleted() {
         state.ports[0].members_due = false;
     });
     assert_eq!(second, Some(Purpose::Members(8132)));
-    let numbers = call(|state, _| state.ports[1].numbers_due = true);
-    assert_eq!(numbers, Some(Purpose::Numbers(8132)));
+    let parameters = call(|state, _| state.ports[1].monitor_parameters_due = true);
+    assert_eq!(parameters, Some(Purpose::MonitorParameters(8132)));
     let without_monitor = call(|state, _| {
-        state.ports[1].numbers_due = true;
+        state.ports[1].monitor_parameters_due = true;
         state.ports[1].monitor = None;
         state.ports[1].monitor_refused = true;
     });

@@ -6,7 +6,7 @@ use crate::{
     decide::{
         evaluation::Needs,
         open_without_proof::{does_not_serve, never_initialised},
-        release::{self, Before},
+        release,
     },
     model::{
         clock::Now,
@@ -61,12 +61,12 @@ fn said(world: &mut World, change: impl FnOnce(&mut State)) -> Said {
     let name = machine_name(1);
     let mut needs = Needs::default();
     let machine = state.machines.get(&name).unwrap();
-    match release::before_rules(&state, machine, &now, &mut needs) {
-        Before::Decided(GateDecision::Open(cause)) => Said::Open(cause),
-        Before::Decided(other) => panic!("{other:?}"),
-        Before::Rules if needs.tree => Said::ReadFirst,
-        Before::Rules if needs.health => Said::TooEarly,
-        Before::Rules => Said::Nothing,
+    match release::decision_that_needs_no_proof(&state, machine, &now, &mut needs) {
+        Some(GateDecision::Open(cause)) => Said::Open(cause),
+        Some(other) => panic!("{other:?}"),
+        None if needs.tree => Said::ReadFirst,
+        None if needs.health => Said::TooEarly,
+        None => Said::Nothing,
     }
 }
 
@@ -285,8 +285,8 @@ fn what_an_open_release_rests_on_is_read_again_when_it_is_old() {
         machine(&mut state, 1).gates.release = open;
         let mut needs = Needs::default();
         let waiting = &state.machines[&machine_name(1)];
-        let before = release::before_rules(&state, waiting, &now, &mut needs);
-        assert!(matches!(before, Before::Decided(decision) if decision == open));
+        let decision = release::decision_that_needs_no_proof(&state, waiting, &now, &mut needs);
+        assert_eq!(decision, Some(open));
         assert_eq!((needs.tree, needs.health), (is_old, true));
     }
 }

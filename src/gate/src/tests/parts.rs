@@ -20,7 +20,7 @@ use crate::{
     },
     tests::pair::{STEP, ago, machine, state},
 };
-use capo_core::{MonitorType, ProvisioningStatus, octavia::MonitorNumbers};
+use capo_core::{MonitorType, ProvisioningStatus, octavia::MonitorParameters};
 
 /// What is done about the second port.
 #[derive(Debug, PartialEq, Eq)]
@@ -266,7 +266,7 @@ fn a_part_that_stays_in_error_after_a_put_is_replaced_where_nothing_is_lost() {
     assert_eq!(is_orphaned, put_of(PartKind::Pool));
 }
 
-const OTHER: MonitorNumbers = MonitorNumbers {
+const OTHER: MonitorParameters = MonitorParameters {
     delay: 1,
     timeout: 1,
     max_retries: 1,
@@ -284,19 +284,19 @@ fn kept(change: impl FnOnce(&mut State, &Now)) -> (Done, bool) {
 }
 
 #[test]
-fn numbers_and_ranges_are_kept_as_desired() {
+fn parameters_and_ranges_are_kept_as_desired() {
     assert_eq!(kept(|_, _| ()), (Done::Nothing, true));
-    let numbers = Done::Write(Write::Numbers { port: 8132 });
-    let other = |state: &mut State, _: &Now| state.ports[1].numbers = Some(OTHER);
-    assert_eq!(kept(other), (numbers, false));
+    let parameters = Done::Write(Write::MonitorParameters { port: 8132 });
+    let other = |state: &mut State, _: &Now| state.ports[1].monitor_parameters = Some(OTHER);
+    assert_eq!(kept(other), (parameters, false));
     let unread = |state: &mut State, _: &Now| {
-        state.ports[1].numbers = None;
-        state.ports[1].numbers_due = true;
+        state.ports[1].monitor_parameters = None;
+        state.ports[1].monitor_parameters_due = true;
     };
     assert_eq!(kept(unread), (Done::Nothing, false));
     let unreadable = |state: &mut State, _: &Now| {
-        state.ports[1].numbers = None;
-        state.ports[1].numbers_due = false;
+        state.ports[1].monitor_parameters = None;
+        state.ports[1].monitor_parameters_due = false;
     };
     assert_eq!(kept(unreadable), (Done::Nothing, true));
     let range = |text: &str| text.parse::<ipnet::IpNet>().unwrap();

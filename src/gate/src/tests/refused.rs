@@ -13,7 +13,7 @@ use crate::{
     tests::{
         model::failure,
         pair::{UNHOOKED, machine, member},
-        written::{NUMBERS, before, write_of},
+        written::{PARAMETERS, before, write_of},
     },
 };
 use capo_core::{FailureClass, MonitorType};
@@ -99,9 +99,12 @@ fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again
             let is_counted = repairs && class != FailureClass::NotSent;
             assert_eq!(state.ports[1].attempts.count, u32::from(is_counted));
         }
-        let numbers = failed(&Write::Numbers { port: 8132 }, class);
-        assert!(numbers.ports[1].numbers_due && !numbers.ports[0].numbers_due);
-        assert!(!numbers.reads.listeners_and_pools_due);
+        let parameters = failed(&Write::MonitorParameters { port: 8132 }, class);
+        assert!(
+            parameters.ports[1].monitor_parameters_due
+                && !parameters.ports[0].monitor_parameters_due
+        );
+        assert!(!parameters.reads.listeners_and_pools_due);
         let mut drained = failed(&write_of(Operation::Drain), class);
         assert_eq!(member(&mut drained, 1, 1).detail, None);
         assert!(member(&mut drained, 1, 0).detail.is_some());
@@ -190,7 +193,7 @@ fn a_provider_without_monitors_of_a_type_gets_one_that_connects_and_then_none() 
     };
     for (wanted, is_type_refused) in [(MonitorType::Https, true), (MonitorType::Tcp, false)] {
         let (mut state, now) = before();
-        let sets = Sets::Monitor(wanted.clone(), NUMBERS);
+        let sets = Sets::Monitor(wanted.clone(), PARAMETERS);
         let failure = failure(FailureClass::NotImplemented);
         refused(&mut state, &write, Some(&sets), failure, &now);
         let port = &state.ports[1];

@@ -12,7 +12,7 @@ use crate::{
     },
     tests::{
         pair::{machine, state},
-        written::NUMBERS,
+        written::PARAMETERS,
     },
 };
 use capo_core::{
@@ -99,7 +99,7 @@ pub(crate) fn after(
     prepare(&mut state);
     state.reads.listeners_and_pools_due = false;
     for port in &mut state.ports {
-        (port.members_due, port.numbers_due) = (false, false);
+        (port.members_due, port.monitor_parameters_due) = (false, false);
     }
     let effects = read(&mut state, &mut now, change);
     assert_eq!(state.reads.tree_read_at, Some(now.stamp()));
@@ -291,12 +291,15 @@ fn another_pool_or_monitor_has_what_the_tree_lacks_read() {
     let due = |state: &State| {
         let ports = state.ports.iter();
         ports
-            .map(|port| (port.members_due, port.numbers_due))
+            .map(|port| (port.members_due, port.monitor_parameters_due))
             .collect::<Vec<_>>()
     };
-    let (nothing_new, _) = after(|state| state.ports[1].numbers = Some(NUMBERS), |_| ());
+    let (nothing_new, _) = after(
+        |state| state.ports[1].monitor_parameters = Some(PARAMETERS),
+        |_| (),
+    );
     assert_eq!(due(&nothing_new), [(false, false); 2]);
-    assert_eq!(nothing_new.ports[1].numbers, Some(NUMBERS));
+    assert_eq!(nothing_new.ports[1].monitor_parameters, Some(PARAMETERS));
     let (another_pool, _) = after(|_| (), |tree| set_pool(tree, 1, "another"));
     assert_eq!(due(&another_pool), [(false, false), (true, false)]);
     let (another_monitor, _) = after(
@@ -304,7 +307,7 @@ fn another_pool_or_monitor_has_what_the_tree_lacks_read() {
         |tree| pool(tree, 1).health_monitor.as_mut().unwrap().id = "another".into(),
     );
     assert_eq!(due(&another_monitor), [(false, false), (false, true)]);
-    assert_eq!(another_monitor.ports[1].numbers, None);
+    assert_eq!(another_monitor.ports[1].monitor_parameters, None);
     let (without, _) = after(|_| (), |tree| pool(tree, 1).health_monitor = None);
     assert_eq!(due(&without), [(false, false), (false, true)]);
     // The delay, timeout and retry counts of a monitor that this process has just created are known.
@@ -313,9 +316,9 @@ fn another_pool_or_monitor_has_what_the_tree_lacks_read() {
     read(&mut state, &mut now, |tree| {
         pool(tree, 1).health_monitor = None;
     });
-    state.ports[1].numbers_due = false;
+    state.ports[1].monitor_parameters_due = false;
     read::tree(&mut state, now.stamp(), &whole, &mut Vec::new());
-    assert!(!state.ports[1].numbers_due);
+    assert!(!state.ports[1].monitor_parameters_due);
 }
 
 #[test]

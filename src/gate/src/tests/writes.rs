@@ -97,18 +97,18 @@ impl Model {
                 }
                 pool.monitor = Some((
                     id.as_str().into(),
-                    new.numbers,
+                    new.parameters,
                     ProvisioningStatus::PendingCreate,
                 ));
                 pool.monitor_type = monitor_type;
                 id
             }
-            Change::UpdateMonitor { id, numbers, .. } => {
+            Change::UpdateMonitor { id, parameters, .. } => {
                 for pool in &mut self.pools {
                     if let Some((known, old, _)) = &mut pool.monitor
                         && *known == id
                     {
-                        *old = numbers;
+                        *old = parameters;
                     }
                 }
                 id.into()

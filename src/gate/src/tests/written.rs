@@ -21,10 +21,10 @@ use crate::{
 };
 use capo_core::{
     FailureClass, MonitorType,
-    octavia::{Member, MonitorNumbers},
+    octavia::{Member, MonitorParameters},
 };
 
-pub(crate) const NUMBERS: MonitorNumbers = MonitorNumbers {
+pub(crate) const PARAMETERS: MonitorParameters = MonitorParameters {
     delay: 1,
     timeout: 2,
     max_retries: 3,
@@ -47,7 +47,7 @@ pub(crate) fn before() -> (State, Now) {
     let (mut state, now) = state();
     state.reads.listeners_and_pools_due = false;
     for port in &mut state.ports {
-        (port.members_due, port.numbers_due) = (false, false);
+        (port.members_due, port.monitor_parameters_due) = (false, false);
         port.refusal = Some(refusal());
     }
     let slot = &mut machine(&mut state, 1).slots[1];
@@ -67,7 +67,7 @@ fn done(write: &Write, sets: Option<Sets>, written: Written) -> (State, Now) {
     accepted(&mut state, write, sets, now.instant, &now, written);
     let untouched = &state.ports[0];
     assert_eq!(untouched.refusal, Some(refusal()));
-    assert!(!untouched.members_due && !untouched.numbers_due);
+    assert!(!untouched.members_due && !untouched.monitor_parameters_due);
     (state, now)
 }
 
@@ -96,18 +96,21 @@ fn a_part_that_was_made_is_known_as_it_was_made() {
     assert_eq!(listener.cidrs, None);
     let (_, pool, _) = part(&make(PartKind::Pool), None);
     assert_eq!(pool.refusal, None);
-    let sets = Sets::Monitor(MonitorType::Tcp, NUMBERS);
+    let sets = Sets::Monitor(MonitorType::Tcp, PARAMETERS);
     let (_, monitor, _) = part(&make(PartKind::Monitor), Some(sets));
     assert_eq!(
-        (monitor.numbers, monitor.numbers_due),
-        (Some(NUMBERS), false)
+        (monitor.monitor_parameters, monitor.monitor_parameters_due),
+        (Some(PARAMETERS), false)
     );
     let cidrs = Write::Cidrs { port: 8132 };
     let (_, changed, _) = part(&cidrs, Some(Sets::Cidrs(Some(ranges))));
     assert_eq!((changed.cidrs, changed.refusal), (Some(sorted), None));
-    let numbers = Write::Numbers { port: 8132 };
-    let (_, changed, _) = part(&numbers, Some(Sets::Numbers(NUMBERS)));
-    assert_eq!((changed.numbers, changed.refusal), (Some(NUMBERS), None));
+    let parameters = Write::MonitorParameters { port: 8132 };
+    let (_, changed, _) = part(&parameters, Some(Sets::MonitorParameters(PARAMETERS)));
+    assert_eq!(
+        (changed.monitor_parameters, changed.refusal),
+        (Some(PARAMETERS), None)
+    );
 }
 
 #[test]
@@ -131,11 +134,11 @@ fn what_a_change_of_a_part_leaves_unknown_is_read_again() {
         },
         None,
     );
-    assert!(is_due && replaced.members_due && replaced.numbers_due);
+    assert!(is_due && replaced.members_due && replaced.monitor_parameters_due);
     assert_eq!(replaced.attempts.next, Some(now.instant));
     assert_eq!(replaced.last_put, None);
     let (is_due, retyped, _) = part(&Write::Retype { port: 8132 }, None);
-    assert!(is_due && retyped.numbers_due && !retyped.members_due);
+    assert!(is_due && retyped.monitor_parameters_due && !retyped.members_due);
     assert_eq!((retyped.retypes.count, retyped.refusal), (1, None));
     let (mut state, now) = before();
     state.ports[1].stray_pool = Some("stray".into());

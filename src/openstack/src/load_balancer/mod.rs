@@ -7,7 +7,7 @@ use crate::ApiVersion;
 
 pub use capo_core::octavia::{
     HealthMonitor, HealthMonitorFilter, HealthMonitorUpdate, LbAlgorithm, Listener,
-    ListenerProtocol, ListenerUpdate, Member, MemberUpdate, MonitorNumbers, MonitorType,
+    ListenerProtocol, ListenerUpdate, Member, MemberUpdate, MonitorParameters, MonitorType,
     NewHealthMonitor, NewListener, NewMember, NewPool, Pool, PoolProtocol, PoolUpdate, StatusTree,
     TreeListener, TreeMember, TreeMonitor, TreePool,
 };

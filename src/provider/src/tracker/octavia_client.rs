@@ -15,7 +15,7 @@ use capo_gate::{
 };
 use capo_openstack::{
     Cloud, Error,
-    load_balancer::{HealthMonitorUpdate, Member, MonitorNumbers, PoolUpdate, StatusTree},
+    load_balancer::{HealthMonitorUpdate, Member, MonitorParameters, PoolUpdate, StatusTree},
 };
 
 /// The OpenStack client, as the gate's workers call it.
@@ -87,7 +87,7 @@ impl Octavia for OctaviaClient {
         &self,
         monitor: &MonitorId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<MonitorNumbers>> {
+    ) -> BoxFuture<'static, Answer<MonitorParameters>> {
         let (cloud, id) = (self.0.clone(), monitor.clone());
         async move {
             let monitor = cloud
@@ -95,7 +95,7 @@ impl Octavia for OctaviaClient {
                 .health_monitor(&id, priority)
                 .await
                 .map_err(|error| failure(&error))?;
-            Ok(monitor.numbers)
+            Ok(monitor.parameters)
         }
         .boxed()
     }
@@ -149,10 +149,10 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
         Change::UpdateMonitor {
             id,
             name: _,
-            numbers,
+            parameters,
         } => {
             let update = HealthMonitorUpdate {
-                numbers: Some(numbers),
+                parameters: Some(parameters),
             };
             let monitor = cloud.update_health_monitor(&id, &update, priority).await?;
             part(PartId::Monitor(monitor.id))

@@ -56,10 +56,17 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
             let details = Some(Some(format!("type {}", new.monitor_type)));
             (Verb::Create, CloudObject::Monitor, &new.name, None, details)
         }
-        Change::UpdateMonitor { id, name, numbers } => {
+        Change::UpdateMonitor {
+            id,
+            name,
+            parameters,
+        } => {
             let details = format!(
                 "delay {}, timeout {}, maxRetries {}, maxRetriesDown {}",
-                numbers.delay, numbers.timeout, numbers.max_retries, numbers.max_retries_down
+                parameters.delay,
+                parameters.timeout,
+                parameters.max_retries,
+                parameters.max_retries_down
             );
             (
                 Verb::Update,

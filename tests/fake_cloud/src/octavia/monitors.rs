@@ -207,7 +207,7 @@ impl World {
         let (parent, pool) = self.place_of(id)?;
         self.balancer(request, &parent)?;
         let body = request.object("healthmonitor");
-        let numbers = [
+        let parameters = [
             integer(&body, "delay", 0, u64::MAX)?,
             integer(&body, "timeout", 0, u64::MAX)?,
             integer(&body, "max_retries", 1, 10)?,
@@ -224,7 +224,7 @@ impl World {
             .and_then(|lb| lb.pool_mut(&pool));
         if let Some(monitor) = row.and_then(|pool| pool.monitor.as_mut()) {
             change_head(&mut monitor.head, &body);
-            let [delay, timeout, rise, fall] = numbers;
+            let [delay, timeout, rise, fall] = parameters;
             monitor.delay = delay.unwrap_or(monitor.delay);
             monitor.timeout = timeout.unwrap_or(monitor.timeout);
             monitor.max_retries = rise.unwrap_or(monitor.max_retries);

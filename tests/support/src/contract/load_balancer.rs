@@ -7,7 +7,7 @@ use capo_openstack::{
     ApiVersion,
     load_balancer::{
         HealthMonitorFilter, HealthMonitorUpdate, LbAlgorithm, ListenerProtocol, ListenerUpdate,
-        LoadBalancer, LoadBalancerFilter, MonitorNumbers, MonitorType, NewHealthMonitor,
+        LoadBalancer, LoadBalancerFilter, MonitorParameters, MonitorType, NewHealthMonitor,
         NewListener, NewLoadBalancer, NewPool, Pool, PoolProtocol, StatusTree,
     },
     network::{Network, Subnet},
@@ -227,7 +227,7 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
         name: contract.name.clone(),
         monitor_type: MonitorType::Tcp,
         url_path: None,
-        numbers: MonitorNumbers {
+        parameters: MonitorParameters {
             delay: 10,
             timeout: 5,
             max_retries: 5,
@@ -290,11 +290,11 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
     };
     let monitors = cloud.health_monitors(&by_pool, GATE).await.unwrap();
     assert_eq!(monitors.len(), 1);
-    assert_eq!(monitors[0].numbers, monitor.numbers);
+    assert_eq!(monitors[0].parameters, monitor.parameters);
     let update = HealthMonitorUpdate {
-        numbers: Some(MonitorNumbers {
+        parameters: Some(MonitorParameters {
             delay: 7,
-            ..monitor.numbers
+            ..monitor.parameters
         }),
     };
     cloud
@@ -303,7 +303,7 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
         .unwrap();
     active(&contract, &lb.id).await;
     let read = cloud.health_monitor(&made.id, GATE).await.unwrap();
-    assert_eq!((read.numbers.delay, read.numbers.timeout), (7, 5));
+    assert_eq!((read.parameters.delay, read.parameters.timeout), (7, 5));
     for cidrs in [vec!["10.0.0.0/8".parse().unwrap()], vec![]] {
         let update = ListenerUpdate {
             allowed_cidrs: Some(cidrs.clone()),
@@ -379,7 +379,7 @@ pub async fn what_octavia_refuses(under: &impl CloudUnderTest) {
         name: contract.name.clone(),
         monitor_type: MonitorType::Tcp,
         url_path: None,
-        numbers: MonitorNumbers {
+        parameters: MonitorParameters {
             delay: 5,
             timeout: 5,
             max_retries: 0,

@@ -7,8 +7,8 @@ use crate::model::octavia::{Answer, ListenersAndPools};
 use capo_core::{
     FailureClass, OperatingStatus,
     octavia::{
-        Listener, Member, MonitorNumbers, Pool, StatusTree, TreeListener, TreeMember, TreeMonitor,
-        TreePool,
+        Listener, Member, MonitorParameters, Pool, StatusTree, TreeListener, TreeMember,
+        TreeMonitor, TreePool,
     },
 };
 
@@ -139,13 +139,13 @@ impl Model {
         Ok(pool.members.iter().map(listed).collect())
     }
 
-    pub(crate) fn numbers(&mut self, id: &str, now: Instant) -> Answer<MonitorNumbers> {
+    pub(crate) fn parameters(&mut self, id: &str, now: Instant) -> Answer<MonitorParameters> {
         self.advance(now);
         self.pools
             .iter()
             .filter_map(|pool| pool.monitor.as_ref())
             .find(|(known, ..)| known == id)
-            .map(|(_, numbers, _)| *numbers)
+            .map(|(_, parameters, _)| *parameters)
             .ok_or_else(|| failure(FailureClass::NotFound))
     }
 }

@@ -10,7 +10,7 @@ use super::{
     validate::problems::{Problem, SpecPart},
 };
 use crate::reconcile::cluster_names::{Names, Role};
-use capo_core::octavia::MonitorNumbers;
+use capo_core::octavia::MonitorParameters;
 use capo_core::{
     MonitorType,
     ids::{NetworkId, RouterId, SubnetId},
@@ -159,7 +159,7 @@ pub(crate) struct DesiredLoadBalancer {
     /// connect.
     pub allowed_cidrs: Option<Vec<IpNet>>,
     /// The intervals and counts of the health monitors.
-    pub monitor: MonitorNumbers,
+    pub monitor: MonitorParameters,
     /// The type of the health monitors; `None` if the spec has none.
     pub monitor_type: Option<MonitorType>,
 }

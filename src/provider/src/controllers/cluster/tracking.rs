@@ -16,7 +16,7 @@ use super::{
 use crate::tracker::OctaviaClient;
 use capo_core::{
     GateOverride, Lookup, ObjectName, Provider, gate_override, ids::SubnetId,
-    octavia::MonitorNumbers,
+    octavia::MonitorParameters,
 };
 use capo_gate::desired::{ClusterFacts, LoadBalancerSpec};
 use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
@@ -116,7 +116,7 @@ impl DesiredTracking<'_> {
                 load_balancer.is_some() && supports_allowed_cidrs(&provider, version)
             }),
             ports: self.desired.ports(),
-            monitor: load_balancer.map_or(MonitorNumbers::CAPO_DEFAULTS, |spec| spec.monitor),
+            monitor: load_balancer.map_or(MonitorParameters::CAPO_DEFAULTS, |spec| spec.monitor),
             monitor_type: load_balancer
                 .and_then(|spec| spec.monitor_type.clone())
                 .filter(|wanted| Provider::of(&provider).supports_monitor_type(wanted)),
@@ -242,7 +242,7 @@ mod tests {
             subnets: Vec::new(),
             additional_ports: Vec::new(),
             allowed_cidrs: None,
-            monitor: MonitorNumbers::CAPO_DEFAULTS,
+            monitor: MonitorParameters::CAPO_DEFAULTS,
             monitor_type: None,
         };
         let mut cached = CachedCluster {

@@ -16,7 +16,7 @@ use crate::tracker::{LookupError, inbox::Claim, worker::cluster_differs};
 use capo_core::{
     FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus,
     ids::{LoadBalancerId, MonitorId, PoolId},
-    octavia::{Member, MonitorNumbers, StatusTree, TreeListener, TreeMonitor, TreePool},
+    octavia::{Member, MonitorParameters, StatusTree, TreeListener, TreeMonitor, TreePool},
 };
 use capo_gate::{
     Unobserved, builders,
@@ -84,8 +84,8 @@ impl Octavia for Quiet {
         std::future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn monitor(&self, _: &MonitorId, _: Priority) -> BoxFuture<'static, Answer<MonitorNumbers>> {
-        std::future::ready(Ok(MonitorNumbers::CAPO_DEFAULTS)).boxed()
+    fn monitor(&self, _: &MonitorId, _: Priority) -> BoxFuture<'static, Answer<MonitorParameters>> {
+        std::future::ready(Ok(MonitorParameters::CAPO_DEFAULTS)).boxed()
     }
 
     fn write(&self, change: &Change, _: Priority) -> BoxFuture<'static, Answer<Written>> {
@@ -135,7 +135,7 @@ impl Octavia for Queued {
         &self,
         id: &MonitorId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<MonitorNumbers>> {
+    ) -> BoxFuture<'static, Answer<MonitorParameters>> {
         Quiet.monitor(id, priority)
     }
 
@@ -212,7 +212,7 @@ impl Octavia for PanicsOnce {
         &self,
         id: &MonitorId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<MonitorNumbers>> {
+    ) -> BoxFuture<'static, Answer<MonitorParameters>> {
         Quiet.monitor(id, priority)
     }
 

@@ -27,7 +27,7 @@ use capo_api::v1beta2::{
     OpenStackClusterSpec, SubnetSpec,
 };
 use capo_core::MonitorType;
-use capo_core::octavia::MonitorNumbers;
+use capo_core::octavia::MonitorParameters;
 
 /// Returns the desired state and every value of the spec that can't be used. Each such value stops only the changes of
 /// its own part.
@@ -252,7 +252,7 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
     }
     let present = |text: Option<String>| text.filter(|text| !text.is_empty());
     let monitor = desired.monitor.unwrap_or_default();
-    let default = MonitorNumbers::CAPO_DEFAULTS;
+    let default = MonitorParameters::CAPO_DEFAULTS;
     let number = |value: Option<i64>, default| {
         let value = value.and_then(|value| u32::try_from(value).ok());
         value.filter(|value| *value > 0).unwrap_or(default)
@@ -270,7 +270,7 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
         ),
         additional_ports,
         allowed_cidrs: (!desired.allowed_cidrs.is_empty()).then_some(allowed_cidrs),
-        monitor: MonitorNumbers {
+        monitor: MonitorParameters {
             delay: number(monitor.delay, default.delay),
             timeout: number(monitor.timeout, default.timeout),
             max_retries: number(monitor.max_retries, default.max_retries),

@@ -39,13 +39,13 @@ fn an_ordinary_cluster_is_read() {
         balancer.allowed_cidrs,
         Some(vec!["10.1.2.3/32".parse().unwrap()])
     );
-    let numbers = balancer.monitor;
+    let parameters = balancer.monitor;
     assert_eq!(
         (
-            numbers.delay,
-            numbers.timeout,
-            numbers.max_retries,
-            numbers.max_retries_down
+            parameters.delay,
+            parameters.timeout,
+            parameters.max_retries,
+            parameters.max_retries_down
         ),
         (10, 5, 5, 3)
     );
