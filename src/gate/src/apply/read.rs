@@ -240,8 +240,18 @@ fn observe_members(
         .members
         .iter()
         .any(|member| member.operating == OperatingStatus::Online);
-    let none_online = !online && port.monitor_is_usable();
-    port.none_online.record(none_online, began.instant);
+    let has_monitor = port.monitor_is_usable();
+    port.none_online
+        .record(!online && has_monitor, began.instant);
+    for member in &mut port.members {
+        // A member that gets no connections or is not checked is not down because of its API server.
+        let is_checked = has_monitor && member.gets_connections(provider) == Some(true);
+        let is_down = matches!(
+            member.operating,
+            OperatingStatus::Error | OperatingStatus::Offline
+        );
+        member.down.record(is_checked && is_down, began.instant);
+    }
     changed
 }
 
@@ -293,7 +303,7 @@ fn replace_members(
     true
 }
 
-/// Records for how long a member has been ACTIVE, PENDING, ONLINE or down, by what was just read of it.
+/// Records for how long a member has been ACTIVE, PENDING or ONLINE, by what was just read of it.
 fn observe_member(member: &mut Member, parents_are_active: bool, began: Stamp) {
     let is_active = member.provisioning == ProvisioningStatus::Active;
     member.active_reads = if is_active {
@@ -308,11 +318,6 @@ fn observe_member(member: &mut Member, parents_are_active: bool, began: Stamp) {
     // While an operation is under way, the read shows the state before it.
     let is_online = is_active && member.operating == OperatingStatus::Online;
     member.online.record(is_online, began.instant);
-    let is_down = matches!(
-        member.operating,
-        OperatingStatus::Error | OperatingStatus::Offline
-    );
-    member.down.record(is_down, began.instant);
 }
 
 fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> Member {

@@ -1,4 +1,5 @@
-//! The gate `finalizer`: whether the server of a machine that is being deleted without our hook may be deleted.
+//! The gate `finalizer`: whether the server of a machine that is being deleted may be deleted, where our hook does not
+//! hold the deletion: the Machine has no hook of ours, or is not being deleted itself.
 
 use crate::{
     decide::precedence::{blind, precedence},
@@ -11,7 +12,7 @@ use crate::{
 };
 use capo_core::{GateMode, ProvisioningStatus};
 
-/// Decides for a machine that is being deleted without our hook: its members are removed first, then its server. The
+/// Decides for a machine whose deletion our hook does not hold: its members are removed first, then its server. The
 /// gate holds the machine only in the mode `enforce`.
 pub(crate) fn finalizer_decision(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if let Some(decision) = precedence(state, machine, now) {

@@ -132,7 +132,7 @@ pub(crate) fn decide<'a>(
             let is_next = next.is_some_and(|next| next.name == machine.name);
             MachineDecision {
                 machine,
-                release: release(inputs, machine, is_next, now),
+                release: release(inputs, machine, machines, is_next, now),
                 needs_server_read: needs_server_read(inputs, machine),
             }
         })
@@ -142,6 +142,7 @@ pub(crate) fn decide<'a>(
 fn release<'a>(
     inputs: &ReleaseInputs<'a>,
     machine: &ControlPlaneMachine,
+    machines: &[ControlPlaneMachine],
     is_next: bool,
     now: Timestamp,
 ) -> FloatingIpDecision<'a> {
@@ -149,7 +150,7 @@ fn release<'a>(
     match machine.deletion {
         MachineDeletion::Since(_) if inputs.asked.contains_key(&machine.name) => without_proof()
             .map_or_else(
-                || rules(inputs, machine, is_next),
+                || rules(inputs, machine, machines, is_next, now),
                 FloatingIpDecision::General,
             ),
         MachineDeletion::No | MachineDeletion::Since(_) => {
@@ -159,6 +160,21 @@ fn release<'a>(
             FloatingIpDecision::Open(OpenCause::HookRemoved),
             FloatingIpDecision::General,
         ),
+    }
+}
+
+/// Whether nothing holds the deletion of this machine, although its API server may still answer.
+fn is_free_to_go(
+    inputs: &ReleaseInputs<'_>,
+    machine: &ControlPlaneMachine,
+    now: Timestamp,
+) -> bool {
+    match machine.deletion {
+        MachineDeletion::No => false,
+        MachineDeletion::WithoutHook => true,
+        MachineDeletion::Since(_) => {
+            decision_that_needs_no_proof(inputs, machine, now).is_some_and(GateDecision::is_open)
+        }
     }
 }
 
@@ -196,7 +212,9 @@ fn needs_server_read(inputs: &ReleaseInputs<'_>, machine: &ControlPlaneMachine) 
 fn rules<'a>(
     inputs: &ReleaseInputs<'a>,
     machine: &ControlPlaneMachine,
+    machines: &[ControlPlaneMachine],
     is_next: bool,
+    now: Timestamp,
 ) -> FloatingIpDecision<'a> {
     use FloatingIpDecision::{Held, Open};
     let holder = match inputs.holder {
@@ -208,6 +226,10 @@ fn rules<'a>(
     };
     if !is_next {
         return Held(HoldCause::AnotherFirst);
+    }
+    let mut holders = machines.iter().filter(|machine| machine.name == *holder);
+    if holders.any(|holder| is_free_to_go(inputs, holder, now)) {
+        return Held(HoldCause::HolderLeaves { holder });
     }
     let proof = inputs
         .proof

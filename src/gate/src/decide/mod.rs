@@ -46,6 +46,13 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
     note_questions(state, now);
     watch_after_hook(state, now, &mut needs);
     let mut evaluations = evaluate_each(state, now, &mut needs);
+    // A machine that is released without the rules, for example by a bypass, does not serve in place of another one any
+    // more, so this is known before the rules decide.
+    for (machine, evaluation) in state.machines.values_mut().zip(&evaluations) {
+        if !evaluation.ruled {
+            store_release(machine, evaluation.release, now, effects);
+        }
+    }
     carry_release(state, &evaluations, now, &mut needs);
     conclude(state, &mut evaluations, now, &mut needs, effects);
     state.reads.wanted = needs.tree;
@@ -209,14 +216,6 @@ fn conclude(
             effects,
         );
         store_decision(
-            GateName::Release,
-            &mut gates.release,
-            &mut gates.release_since,
-            evaluation.release,
-            now,
-            effects,
-        );
-        store_decision(
             GateName::Finalizer,
             &mut gates.finalizer,
             &mut gates.finalizer_since,
@@ -224,7 +223,20 @@ fn conclude(
             now,
             effects,
         );
+        store_release(machine, evaluation.release, now, effects);
     }
+}
+
+fn store_release(machine: &mut Machine, new: GateDecision, now: &Now, effects: &mut Vec<Effect>) {
+    let gates = &mut machine.gates;
+    store_decision(
+        GateName::Release,
+        &mut gates.release,
+        &mut gates.release_since,
+        new,
+        now,
+        effects,
+    );
 }
 
 fn store_decision(

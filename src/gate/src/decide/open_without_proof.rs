@@ -34,12 +34,17 @@ pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
     let unprobed = state
         .machines
         .values()
-        .any(|machine| serving::can_probe(state, machine) && machine.probe.seen.is_none());
+        .any(|machine| may_be_probed(state, machine) && machine.probe.seen.is_none());
     if unprobed {
         Certainty::Maybe
     } else {
         Certainty::Yes
     }
+}
+
+/// Whether the machine's address is known and the cluster has a CA, or may have one that was not read yet.
+fn may_be_probed(state: &State, machine: &Machine) -> bool {
+    machine.want.address.is_some() && !state.ca().is_absent()
 }
 
 /// Whether the machine was never admitted and serves no port.
@@ -53,8 +58,21 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
     if serving::is_ready(machine, now) {
         return Certainty::No;
     }
-    let mut answer = Certainty::Yes;
+    // The answer of a probe that was sent before the machine waited for its release may be out of date.
+    let is_probed = machine
+        .probe
+        .seen
+        .zip(machine.waiting_since)
+        .is_some_and(|((sent, _), waiting)| sent >= waiting.instant);
+    let mut answer = if may_be_probed(state, machine) && !is_probed {
+        Certainty::Maybe
+    } else {
+        Certainty::Yes
+    };
     for port in state.indexed_ports() {
+        if serving::fails_online(machine, port) {
+            return Certainty::No;
+        }
         match serving::serves_at_present(state, machine, port, now) {
             Serving::Yes(_) => return Certainty::No,
             Serving::NotYet(_) => answer = Certainty::Maybe,
@@ -118,7 +136,7 @@ pub(crate) fn does_not_serve(state: &State, machine: &Machine, now: &Now) -> Cer
         Some(index) => {
             let member = port.members.get(index);
             let member =
-                member.filter(|member| member.gets_connections(state.provider) != Some(false));
+                member.filter(|member| member.gets_connections(state.provider) == Some(true));
             port.monitor_is_usable()
                 && member.is_some_and(|member| member.down.spans(3, state.online_span()))
         }

@@ -21,7 +21,8 @@ const CONTRADICTED: u32 = 3;
 /// The age from which the answers without the machine's members are asked for again, if the hook is still there.
 pub(crate) const PROOF_AGE: Duration = Duration::from_secs(30);
 /// How long other machines must serve, and nothing must answer through the endpoint, without interruption, before a
-/// machine may be released without a proof.
+/// machine may be released without a proof. This is longer than Cluster API goes on reporting a connection that it has
+/// lost (`--remote-connection-grace-period`, 50 seconds by default).
 pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
 
 /// Begins, keeps or ends the series of requests that the stage of the release needs, and notes what the series before

@@ -1,4 +1,5 @@
-//! The gate `release`: whether the pre-terminate hook of a control-plane Machine may be removed.
+//! The gate `release`: whether our hook that holds the deletion of a control-plane Machine may be removed. It is the
+//! pre-drain or the pre-terminate hook.
 
 use crate::{
     decide::{
@@ -98,8 +99,12 @@ pub(crate) fn rules(
                 ReleaseBasis::OthersServedLongEnough
             }))
         }
+        // Cluster API may find the only other API server unhealthy before Octavia is read again.
+        (Stage::Released, Some(Others::None(port, lack))) => {
+            GateDecision::Held(GateCause::NoOther(port, lack))
+        }
         (Stage::Released, _) => match machine.gates.release {
-            // No newer observation has contradicted the open gate.
+            // Nothing shows that no other machine serves any more.
             opened @ GateDecision::Open(_) => opened,
             _ => GateDecision::Held(GateCause::Removing),
         },

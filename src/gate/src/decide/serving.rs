@@ -235,6 +235,19 @@ pub(crate) fn any_release_is_open(state: &State) -> bool {
     })
 }
 
+/// Whether the last change of the machine's member of this port has failed, and the monitor finds that the member
+/// serves.
+pub(crate) fn fails_online(
+    machine: &Machine,
+    IndexedPort { index, port }: IndexedPort<'_>,
+) -> bool {
+    let slot = machine.slots.get(index);
+    slot.and_then(|slot| port.members.get(slot.member?))
+        .is_some_and(|member| {
+            member.provisioning == ProvisioningStatus::Error && is_in_data_path(port, member)
+        })
+}
+
 /// Whether the data path has the member: its last change succeeded, or the change failed and the monitor finds that it
 /// serves.
 pub(crate) fn is_in_data_path(port: &Port, member: &Member) -> bool {

@@ -35,7 +35,7 @@ struct Facts<'a> {
     /// The lists of members were read after our last write and are fresh.
     listed: bool,
     /// The tree was read after our last write, so Octavia has applied everything that it shows as ACTIVE.
-    applied: bool,
+    read_after_write: bool,
     /// What the requests through the endpoint have shown.
     outcome: ProofOutcome,
     failure: &'a str,
@@ -103,7 +103,7 @@ pub(crate) fn carry_release(
         others,
         fresh: state.is_fresh(now) && blind(state, now).is_none(),
         listed: lists_are_fresh(state, now),
-        applied: state.read_after_write(),
+        read_after_write: state.read_after_write(),
         outcome: state.proof.as_ref().map_or(ProofOutcome::Pending, |proof| {
             proof::outcome(state, proof, now)
         }),
@@ -208,8 +208,8 @@ fn begin_release(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, no
 }
 
 /// Whether other machines have served, and the endpoint has been unreachable, for so long without interruption that the
-/// machine may be released without a proof. An endpoint that answers from time to time is not unreachable. In that case
-/// the proof has failed.
+/// machine may be released without a proof. An endpoint that answers from time to time does not count as unreachable:
+/// each answer begins that time anew.
 fn has_waited(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
     let has_lasted = |since: Option<Instant>| {
         since.is_some_and(|since| now.since(since) >= proof::WITHOUT_PROOF)
@@ -220,9 +220,15 @@ fn has_waited(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
 fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut Needs, now: &Now) {
     let serve = matches!(facts.others, Others::Serve);
     let proves = machine.required.is_some();
+    if !proves && !facts.connected {
+        let why =
+            "Cluster API does not reach the endpoint any more either, and a proof was not possible";
+        call_off_and_back_off(machine, why.to_owned(), now);
+        return;
+    }
     // The answer to the write shows the new weight, but clients notice it only when Octavia's operation has ended.
     if machine.stage == Stage::Draining
-        && facts.applied
+        && facts.read_after_write
         && is_drained(machine, ports, facts.provider)
     {
         let drained = *machine.drained_since.get_or_insert(now.instant);
@@ -305,7 +311,7 @@ fn lasting_refusal(machine: &Machine, facts: &Facts<'_>, now: &Now) -> Option<St
 /// The deletion of a member that Octavia has accepted more than once and that ended in ERROR each time, as a read shows
 /// that was made after the last deletion.
 fn failed_deletion(machine: &Machine, ports: &[Port], facts: &Facts<'_>) -> Option<String> {
-    if !facts.applied {
+    if !facts.read_after_write {
         return None;
     }
     let mut slots = machine.slots.iter().zip(ports);

@@ -143,6 +143,8 @@ pub(crate) enum HoldCause<'a> {
     OnNoMachine,
     /// Another machine is released first.
     AnotherFirst,
+    /// The floating IP is on the machine `holder`, and nothing holds the deletion of that machine any more.
+    HolderLeaves { holder: &'a ObjectName },
     /// Requests through the endpoint are under way or have not begun.
     Requesting,
     /// The floating IP is on the machine `holder`, and no API server answers there, for the reason `failure`.

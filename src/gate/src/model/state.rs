@@ -261,9 +261,13 @@ impl State {
         self.next_step_at
     }
 
-    /// Until when a controller may act on a gate that opened on the last read.
+    /// Until when a controller may act on a gate that opened on the last read. That time is over as soon as a read is
+    /// not plausible.
     pub(crate) fn fresh_until(&self) -> Option<Instant> {
         let read = self.reads.tree_read_at?;
+        if self.reads.suspect {
+            return Some(read.instant);
+        }
         // Weights and admin states, on which a release depends, are in the lists of members only.
         let lists = self.ports.iter().filter(|port| port.pool.is_some());
         let lists = lists.filter_map(|port| port.listed).min();
@@ -286,17 +290,17 @@ impl State {
     }
 
     /// How long a member must be ONLINE before that counts: by then a health monitor has found a failed API server
-    /// down, and Octavia shows it.
+    /// down, and Octavia shows it. The slowest monitor counts, because the desired parameters may not have reached it
+    /// yet.
     pub(crate) fn online_span(&self) -> Duration {
-        let parameters = self
+        let desired = self
             .desired
             .as_ref()
             .map_or(MonitorParameters::CAPO_DEFAULTS, |desired| desired.monitor);
-        let seconds = u64::from(parameters.max_retries_down)
-            .saturating_mul(u64::from(parameters.delay))
-            .saturating_add(u64::from(parameters.timeout))
-            .saturating_add(10);
-        Duration::from_secs(seconds)
+        let found = self.ports.iter().filter_map(|port| port.monitor_parameters);
+        found
+            .map(time_until_down)
+            .fold(time_until_down(desired), Duration::max)
     }
 
     /// How long a member must have been PENDING under an ACTIVE load balancer until its operation counts as lost.
@@ -364,4 +368,13 @@ impl State {
         self.cluster()
             .map_or(Lookup::Unknown, |cluster| cluster.ca_pem.as_deref())
     }
+}
+
+/// How long it takes until a health monitor with these parameters has found a failed member down, and Octavia shows it.
+fn time_until_down(parameters: MonitorParameters) -> Duration {
+    let seconds = u64::from(parameters.max_retries_down)
+        .saturating_mul(u64::from(parameters.delay))
+        .saturating_add(u64::from(parameters.timeout))
+        .saturating_add(10);
+    Duration::from_secs(seconds)
 }

@@ -119,6 +119,10 @@ fn hold_cause(address: &str, cause: HoldCause<'_>) -> String {
             "The API server's floating IP {address} is on no control-plane machine, so no machine is deleted"
         ),
         HoldCause::AnotherFirst => "Another control-plane machine is released first".to_owned(),
+        HoldCause::HolderLeaves { holder } => format!(
+            "Floating IP {address} is on machine {}, which is being deleted too and is not held any more",
+            holder.name
+        ),
         HoldCause::Requesting => {
             format!("Requests to the API server at {address} are under way")
         }

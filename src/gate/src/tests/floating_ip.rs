@@ -141,6 +141,39 @@ fn requested(reply: &EndpointResult) -> (usize, ProofOutcome) {
 }
 
 #[test]
+fn an_answer_of_a_machine_that_nothing_holds_any_more_releases_no_other_one() {
+    let served = proof(Some(ProofOutcome::Served));
+    let on_b = Holder::Machine(name("b"));
+    let bypassed = ControlPlaneMachine {
+        gate_override: GateOverride::Bypass {
+            until: Timestamp::MAX,
+            reason: "r".to_owned(),
+        },
+        ..leaving("b")
+    };
+    let unhooked = ControlPlaneMachine {
+        deletion: MachineDeletion::WithoutHook,
+        ..control_plane_machine("b")
+    };
+    let asked = ["a", "b"].map(|machine| (name(machine), None)).into();
+    for (holder, is_open) in [
+        (control_plane_machine("b"), true),
+        // It is held until the floating IP is on another machine.
+        (leaving("b"), true),
+        (bypassed, false),
+        (unhooked, false),
+    ] {
+        let inputs = ReleaseInputs {
+            asked: &asked,
+            ..inputs(&on_b, Some(&served))
+        };
+        let machines = [leaving("a"), holder];
+        let gate = gate(&inputs, &machines, "a");
+        assert_eq!(gate.is_open(), is_open, "{:?}", machines[1]);
+    }
+}
+
+#[test]
 fn five_answers_or_three_failures_in_a_row_end_a_series_of_requests() {
     let answer = |status, body| {
         Ok(EndpointReply::Answer(EndpointAnswer {

@@ -12,14 +12,14 @@ use crate::{
         state::State,
     },
     tests::{
-        pair::{machine, member, state},
+        pair::{machine, member, state, weigh},
         tree_reads::{after, pool, read},
         world::machine_name,
     },
 };
 use capo_core::{
     MemberStatus, OperatingStatus, ProvisioningStatus,
-    octavia::{StatusTree, TreeMember},
+    octavia::{MonitorParameters, StatusTree, TreeMember},
 };
 
 fn transitions(effects: &[Effect]) -> Vec<(MemberStatus, MemberStatus)> {
@@ -155,6 +155,31 @@ fn health_counts_while_the_member_is_active() {
 }
 
 #[test]
+fn a_member_is_found_down_only_while_it_gets_connections_and_a_monitor_checks_it() {
+    let down = |change: fn(&mut State)| {
+        let (mut state, mut now) = state();
+        change(&mut state);
+        let index = machine(&mut state, 1).slots[0].member.unwrap();
+        let fall = |tree: &mut StatusTree| {
+            pool(tree, 0).members[index].operating_status = OperatingStatus::Offline;
+        };
+        read(&mut state, &mut now, fall);
+        let reads = member(&mut state, 1, 0).down.reads;
+        reads
+    };
+    assert_eq!(down(|_| ()), 1);
+    let shows_nothing: [fn(&mut State); 4] = [
+        |state| weigh(state, 1, 0, 1, false),
+        |state| weigh(state, 1, 0, 0, true),
+        |state| member(state, 1, 0).detail = None,
+        |state| state.ports[0].monitor = None,
+    ];
+    for (case, change) in shows_nothing.into_iter().enumerate() {
+        assert_eq!(down(change), 0, "case {case}");
+    }
+}
+
+#[test]
 fn a_left_over_member_is_counted_from_the_second_read_on() {
     let (mut state, mut now) = state();
     let gone = |state: &State| {
@@ -236,6 +261,26 @@ fn a_member_that_is_steadily_online_shows_that_the_cluster_was_initialised() {
     assert!(shown(2, 1.0));
     assert!(!shown(2, 0.99));
     assert!(!shown(1, 1.0));
+}
+
+#[test]
+fn a_member_is_online_for_as_long_as_the_slowest_monitor_takes_to_find_it_down() {
+    let (mut state, _) = state();
+    let desired = state.online_span();
+    let monitor = state.desired.as_ref().unwrap().monitor;
+    for (delay, expected) in [
+        (
+            monitor.delay + 50,
+            desired + Duration::from_secs(u64::from(monitor.max_retries_down) * 50),
+        ),
+        (1, desired),
+    ] {
+        // The desired parameters have not reached the monitor of the second port yet.
+        state.ports[1].monitor_parameters = Some(MonitorParameters { delay, ..monitor });
+        assert_eq!(state.online_span(), expected);
+    }
+    state.ports[1].monitor_parameters = None;
+    assert_eq!(state.online_span(), desired);
 }
 
 #[test]

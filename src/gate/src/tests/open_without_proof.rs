@@ -9,9 +9,10 @@ use crate::{
         release,
     },
     model::{
-        clock::Now,
+        clock::{Now, Stamp},
         decision::{GateCause, GateDecision},
         desired::{ObservedCondition, ServerState},
+        event::ProbeOutcome,
         evidence::Certainty,
         part::ConsecutiveReads,
         state::State,
@@ -21,7 +22,7 @@ use crate::{
         world::{World, machine_name},
     },
 };
-use capo_core::{Lookup, OperatingStatus};
+use capo_core::{Lookup, OperatingStatus, ProvisioningStatus};
 
 /// What the cases without a proof decide about a machine that waits at the hook.
 #[derive(Debug, PartialEq, Eq)]
@@ -150,6 +151,8 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
             let machine = state.machines.get_mut(&machine_name(1)).unwrap();
             machine.want.admitted = admitted;
             machine.was_open = offered;
+            let refused = |since: Stamp| (since.instant, ProbeOutcome::Refused);
+            machine.probe.seen = machine.waiting_since.map(refused);
             for slot in &mut machine.slots {
                 slot.member = None;
             }
@@ -168,6 +171,63 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
     assert_eq!(case(false, false, true, true), open);
     assert_eq!(case(false, false, true, false), Said::TooEarly);
     assert_eq!(case(false, false, false, false), open);
+}
+
+#[test]
+fn a_machine_that_never_was_admitted_is_probed_first_where_that_is_possible() {
+    let case = |ca: Lookup<String>, probed: Option<(Duration, ProbeOutcome)>| {
+        let mut world = world();
+        let now = world.now;
+        let waited = Duration::from_secs(5);
+        said(&mut world, |state| {
+            state.desired.as_mut().unwrap().cluster.ca_pem = ca;
+            let machine = machine(state, 1);
+            (machine.want.admitted, machine.was_open) = (false, false);
+            machine.waiting_since.as_mut().unwrap().instant = now.checked_sub(waited).unwrap();
+            machine.probe.seen =
+                probed.map(|(age, outcome)| (now.checked_sub(age).unwrap(), outcome));
+            for slot in &mut machine.slots {
+                slot.member = None;
+            }
+        })
+    };
+    let open = Said::Open(GateCause::NeverServed);
+    let found = || Lookup::Found("pem".to_owned());
+    let unanswered = ProbeOutcome::NotReady;
+    let (while_waiting, before) = (Duration::from_secs(5), Duration::from_millis(5_001));
+    assert_eq!(case(Lookup::Absent, None), open);
+    assert_eq!(case(Lookup::Unknown, None), Said::TooEarly);
+    assert_eq!(case(found(), None), Said::TooEarly);
+    assert_eq!(case(found(), Some((before, unanswered))), Said::TooEarly);
+    assert_eq!(case(found(), Some((while_waiting, unanswered))), open);
+    let ready = Some((while_waiting, ProbeOutcome::Ready));
+    assert_eq!(case(found(), ready), Said::Nothing);
+}
+
+#[test]
+fn a_machine_that_never_was_admitted_and_whose_failed_member_is_online_serves() {
+    for (provisioning, operating, expected) in [
+        (
+            ProvisioningStatus::Error,
+            OperatingStatus::Error,
+            Said::Open(GateCause::NeverServed),
+        ),
+        (
+            ProvisioningStatus::Error,
+            OperatingStatus::Online,
+            Said::Nothing,
+        ),
+    ] {
+        let found = said(&mut waiting(true), |state| {
+            let machine = machine(state, 1);
+            (machine.want.admitted, machine.was_open) = (false, false);
+            let refused = |since: Stamp| (since.instant, ProbeOutcome::Refused);
+            machine.probe.seen = machine.waiting_since.map(refused);
+            let member = member(state, 1, 0);
+            (member.provisioning, member.operating) = (provisioning, operating.clone());
+        });
+        assert_eq!(found, expected, "{operating:?}");
+    }
 }
 
 #[test]
@@ -205,6 +265,11 @@ fn a_control_plane_that_was_never_initialised() {
             machine.want.node = ObservedCondition::TrueSince(now.instant);
         }),
         Certainty::No
+    );
+    // A CA that can't be read may exist, so nothing is known of the API server.
+    assert_eq!(
+        case(&|state| state.desired.as_mut().unwrap().cluster.ca_pem = Lookup::Unknown),
+        Certainty::Maybe
     );
     // With a CA the API server has to be probed first.
     assert_eq!(
@@ -244,7 +309,8 @@ fn a_machine_that_is_unhealthy_and_out_of_rotation_on_every_port_does_not_serve(
     for (case, change) in no.into_iter().enumerate() {
         assert_eq!(found(change), Certainty::No, "case {case}");
     }
-    let maybe: [fn(&mut State, &Now); 6] = [
+    let maybe: [fn(&mut State, &Now); 7] = [
+        |state, _| member(state, 1, 1).detail = None,
         |state, now| {
             let soon = ago(now, state.online_span()) + STEP;
             member(state, 1, 1).down.first = Some(soon);

@@ -9,7 +9,7 @@ use crate::{
     },
     model::{
         clock::Now,
-        desired::Deletion,
+        desired::{Deletion, ObservedCondition},
         evidence::Others,
         machine::{Machine, Stage},
         proof::Reach,
@@ -38,11 +38,17 @@ fn waiting() -> (State, Now) {
         port.listed = Some(now.instant);
     }
     let since = now.wall;
+    connect(&mut state, ObservedCondition::TrueSince(now.instant));
     let first = machine(&mut state, 1);
     first.want.deletion = Deletion::AtHook { since };
     first.waiting_since = Some(now.stamp());
     first.reach = Some((now.instant, Reach::Ports(vec![true, false])));
     (state, now)
+}
+
+/// Sets whether Cluster API reaches the API servers.
+fn connect(state: &mut State, connection: ObservedCondition) {
+    state.desired.as_mut().unwrap().cluster.remote_connection = connection;
 }
 
 /// The result of one turn for the first machine.
@@ -332,6 +338,32 @@ fn a_second_deletion_has_failed_when_a_read_after_it_shows_the_error() {
     // The ERROR is that of the first deletion.
     let is_unread = |state: &mut State, now: &Now| state.last_write = Some(now.instant + STEP);
     assert!(!is_put_off(is_unread));
+}
+
+#[test]
+fn without_a_proof_it_is_called_off_when_cluster_api_does_not_reach_the_endpoint_any_more() {
+    for stage in [
+        Stage::Draining,
+        Stage::Removing,
+        Stage::Confirming,
+        Stage::Released,
+    ] {
+        let after = |connection, required: Option<Vec<bool>>| {
+            let turn = removed(|state, now| {
+                connect(state, connection);
+                let machine = machine(state, 1);
+                (machine.stage, machine.required) = (stage, required);
+                machine.proven = Some(now.instant);
+            });
+            turn.machine.stage
+        };
+        let lost = [ObservedCondition::False, ObservedCondition::Unknown];
+        for connection in lost {
+            assert_eq!(after(connection, None), Stage::Serving, "{stage:?}");
+            let proven = after(connection, Some(vec![true, false]));
+            assert!(proven > Stage::Serving, "{stage:?}");
+        }
+    }
 }
 
 #[test]

@@ -191,6 +191,13 @@ fn what_the_rules_say_at_each_stage() {
         ),
         // No newer observation has contradicted the open gate.
         (Stage::Released, Some(unclear), released, released),
+        // Cluster API may find the only other API server unhealthy before Octavia is read again.
+        (
+            Stage::Released,
+            Some(none),
+            released,
+            held(GateCause::NoOther(6443, Lack::NotOnline)),
+        ),
         (Stage::Released, None, released, released),
         (
             Stage::Released,

@@ -106,6 +106,7 @@ fn a_release_that_has_begun_goes_on_when_the_node_is_drained_once_more() {
         let found = first(|state, now| {
             let machine = machine(state, 1);
             machine.stage = Stage::Draining;
+            machine.required = Some(vec![true, true]);
             machine.want.deletion = deletion;
             machine.waiting_since = Some(now.stamp());
         });
@@ -248,6 +249,40 @@ fn a_hold_has_the_time_at_which_it_began_whatever_its_cause_becomes() {
     bypass(machine(&mut state, 1), &now);
     evaluate(&mut state, &now, &mut Vec::new());
     assert_eq!(machine(&mut state, 1).gates.release_since, None);
+}
+
+#[test]
+fn a_released_machine_is_held_again_in_the_turn_in_which_a_bypass_takes_the_other_one() {
+    let released = |bypasses: bool| {
+        evaluated(|state, now| {
+            state.releasing = Some(machine_name(1));
+            for port in &mut state.ports {
+                port.listed = Some(now.instant);
+            }
+            let released = machine(state, 1);
+            released.want.deletion = AT_HOOK;
+            released.waiting_since = Some(now.stamp());
+            released.stage = Stage::Released;
+            released.required = Some(vec![true, true]);
+            released.proven = Some(now.instant);
+            for slot in &mut released.slots {
+                (slot.member, slot.absent_reads) = (None, 2);
+            }
+            let other = machine(state, 2);
+            other.want.deletion = AT_HOOK;
+            if bypasses {
+                bypass(other, now);
+            }
+        })
+    };
+    let is_open = |state: &State, index| {
+        let machine = &state.machines[&machine_name(index)];
+        machine.gates.release.is_open()
+    };
+    let alone = released(false);
+    assert!(is_open(&alone, 1) && !is_open(&alone, 2));
+    let both = released(true);
+    assert!(!is_open(&both, 1) && is_open(&both, 2));
 }
 
 #[test]

@@ -155,8 +155,9 @@ pub(crate) enum Todo {
     Finish(ObjectName),
 }
 
-/// How long Cluster API goes on reporting a connection that it has lost (`--remote-conditions-grace-period`).
-pub(crate) const CONNECTION_GRACE: Duration = Duration::from_mins(5);
+/// How long Cluster API goes on reporting a connection that it has lost in `RemoteConnectionProbe`
+/// (`--remote-connection-grace-period`).
+pub(crate) const CONNECTION_GRACE: Duration = Duration::from_secs(50);
 
 pub(crate) const NAME: &str = "k8s-clusterapi-cluster-n-c-kubeapi";
 

@@ -155,6 +155,14 @@ fn every_gate_that_rests_on_members_is_acted_on_while_they_are_fresh_only() {
         };
         assert!(findings.may_act_on(&bypassed, later), "{reason:?}");
     }
+    // A read in which everything has vanished shows nothing to act on.
+    let mut suspect = world(1).state;
+    suspect.reads.suspect = true;
+    let findings_of_it = report(&suspect, &world(1).present());
+    for reason in [Reason::MachineReleased, Reason::MachineNeverServed] {
+        let gate = open(reason);
+        assert!(!findings_of_it.may_act_on(&gate, now), "{reason:?}");
+    }
     // Without a load balancer there is nothing to read.
     findings.fresh_until = None;
     assert!(findings.may_act_on(&open(Reason::MachineNeverServed), later));
