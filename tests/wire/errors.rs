@@ -268,6 +268,29 @@ async fn a_write_that_failed_half_way_may_have_been_made() {
 }
 
 #[tokio::test]
+async fn a_change_may_have_been_made_where_a_proxy_asks_for_a_pause() {
+    // The service itself answers 429 or 413 to a request that it does not carry out. A proxy may answer 503 while the
+    // service goes on.
+    for (status, maybe_done) in [(429, false), (413, false), (503, true)] {
+        let test = cloud().await;
+        let pause = ResponseTemplate::new(status).insert_header("Retry-After", "20");
+        answer(&test, "POST", MEMBERS, pause).await;
+        let error = create(&test).await.unwrap_err();
+        assert_eq!(error.class(), FailureClass::Throttled);
+        assert_eq!(error.maybe_done(), maybe_done, "{status}");
+        let held_back = create(&test).await.unwrap_err();
+        assert!(!held_back.maybe_done(), "it was never sent");
+        assert_eq!(test.requests("POST", MEMBERS).await.len(), 1);
+
+        let test = cloud().await;
+        let pause = ResponseTemplate::new(status).insert_header("Retry-After", "20");
+        answer(&test, "GET", LB, pause).await;
+        let read = test.cloud.load_balancer(&"lb1".into(), GATE).await;
+        assert!(!read.unwrap_err().maybe_done(), "{status}");
+    }
+}
+
+#[tokio::test]
 async fn odd_answers_are_errors_and_not_accidents() {
     let deep = format!(
         r#"{{"loadbalancer": {}{}}}"#,

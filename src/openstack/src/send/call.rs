@@ -297,7 +297,11 @@ impl Cloud {
                 let pause = retry_after::pause(requested, rand::random());
                 let name = &self.0.profile.name;
                 self.0.observer.throttled(name, service, pause, requested);
-                let error = error.with_retry_after(Some(pause));
+                // A proxy may answer 503 while the service goes on. 429 and 413 come from a service that refuses the
+                // request.
+                let error = error
+                    .with_retry_after(Some(pause))
+                    .with_maybe_done(call.mutates() && status == 503);
                 (Ending::PauseRequested(pause), error)
             }
             FailureClass::Transient => (Ending::Failed, error.with_maybe_done(call.mutates())),
