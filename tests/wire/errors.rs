@@ -396,6 +396,50 @@ async fn the_lease_is_checked_after_the_wait_for_the_budget() {
 }
 
 #[tokio::test]
+async fn a_change_is_sent_soon_or_not_at_all() {
+    let longest_wait = Duration::from_secs(2);
+    let late = longest_wait + Duration::from_millis(500);
+    let impatient = capo_openstack::ClientSettings {
+        longest_wait,
+        ..settings()
+    };
+    // The time of the first answer, which is 401, and the number of requests.
+    for (delay, sent) in [(Duration::ZERO, 2), (late, 1)] {
+        let test = cloud_with(impatient.clone(), LeaseToken::unlimited()).await;
+        Mock::given(path(MEMBERS))
+            .respond_with(ResponseTemplate::new(401).set_delay(delay))
+            .up_to_n_times(1)
+            .mount(&test.server)
+            .await;
+        let member = json!({"id": "m", "protocol_port": 1, "provisioning_status": "ACTIVE"});
+        let created = ok(json!({"member": member, "members": [member]}));
+        Mock::given(path(MEMBERS))
+            .respond_with(created)
+            .mount(&test.server)
+            .await;
+        let created = create(&test).await;
+        assert_eq!(test.requests("POST", MEMBERS).await.len(), sent);
+        if sent == 1 {
+            let error = created.unwrap_err();
+            assert_eq!(error.class(), FailureClass::Transient);
+            assert!(!error.maybe_done(), "{error}");
+        } else {
+            created.unwrap();
+        }
+    }
+
+    // A read may be repeated as late as that.
+    let test = cloud_with(impatient, LeaseToken::unlimited()).await;
+    Mock::given(path(MEMBERS))
+        .respond_with(ResponseTemplate::new(401).set_delay(late))
+        .up_to_n_times(1)
+        .mount(&test.server)
+        .await;
+    answer(&test, "GET", MEMBERS, ok(json!({"members": []}))).await;
+    test.cloud.members(&"p1".into(), GATE).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_change_that_is_taken_back_while_it_waits_for_the_budget_is_not_sent() {
     let one_in_half_a_second = capo_openstack::ClientSettings {
         qps: 2.0,
