@@ -26,8 +26,8 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Accepts TLS with a certificate for `name`, valid or not. `requires_certificate` is whether the client has to show
-    /// a certificate of this authority.
+    /// Accepts TLS with a certificate for `name`, valid or not. `requires_certificate` is whether the client has to
+    /// show a certificate of this authority.
     fn acceptor(&self, name: &str, expired: bool, requires_certificate: bool) -> TlsAcceptor {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         if expired {
