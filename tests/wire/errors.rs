@@ -7,7 +7,7 @@ use std::{
 
 use capo_core::{FailureClass, Priority};
 use capo_openstack::{
-    CallOutcome, Error, LeaseToken, Service, load_balancer::NewMember, network::NetworkFilter,
+    CallOutcome, Error, Service, load_balancer::NewMember, network::NetworkFilter,
 };
 use serde_json::json;
 use wiremock::{
@@ -15,13 +15,13 @@ use wiremock::{
     matchers::{method, path},
 };
 
-use super::{TestCloud, answer, cloud, cloud_with, octavia_error, ok, settings};
+use super::{TestCloud, answer, cloud, octavia_error, ok};
 
-const GATE: Priority = Priority::Gate;
-const MEMBERS: &str = "/lb/v2/lbaas/pools/p1/members";
-const LB: &str = "/lb/v2/lbaas/loadbalancers/lb1";
+pub(crate) const GATE: Priority = Priority::Gate;
+pub(crate) const MEMBERS: &str = "/lb/v2/lbaas/pools/p1/members";
+pub(crate) const LB: &str = "/lb/v2/lbaas/loadbalancers/lb1";
 
-async fn create(test: &TestCloud) -> Result<(), Error> {
+pub(crate) async fn create(test: &TestCloud) -> Result<(), Error> {
     let new = NewMember {
         name: "m".into(),
         address: [10, 0, 0, 1].into(),
@@ -254,20 +254,6 @@ async fn a_service_in_trouble_is_left_alone_and_reads_the_same() {
 }
 
 #[tokio::test]
-async fn a_write_that_failed_half_way_may_have_been_made() {
-    let test = cloud().await;
-    answer(&test, "POST", MEMBERS, ResponseTemplate::new(504)).await;
-    answer(&test, "GET", LB, ResponseTemplate::new(504)).await;
-    assert!(create(&test).await.unwrap_err().maybe_done());
-    let read = test
-        .cloud
-        .load_balancer(&"lb1".into(), GATE)
-        .await
-        .unwrap_err();
-    assert!(!read.maybe_done());
-}
-
-#[tokio::test]
 async fn odd_answers_are_errors_and_not_accidents() {
     let deep = format!(
         r#"{{"loadbalancer": {}{}}}"#,
@@ -326,79 +312,4 @@ async fn unknown_values_and_nulls_are_read() {
             .unwrap()
             .is_empty()
     );
-}
-
-#[tokio::test]
-async fn without_the_lease_nothing_is_written() {
-    let lease = LeaseToken::not_held();
-    let test = cloud_with(settings(), lease.clone()).await;
-    answer(&test, "GET", MEMBERS, ok(json!({"members": []}))).await;
-    let member =
-        json!({"member": {"id": "m", "protocol_port": 1, "provisioning_status": "PENDING_CREATE"}});
-    answer(&test, "POST", MEMBERS, ok(member)).await;
-    test.cloud.members(&"p1".into(), GATE).await.unwrap();
-    let error = create(&test).await.unwrap_err();
-    assert_eq!(error.class(), FailureClass::NotSent);
-    assert!(test.requests("POST", MEMBERS).await.is_empty());
-    lease.extend_until(Instant::now() + Duration::from_mins(1));
-    create(&test).await.unwrap();
-    lease.revoke();
-    assert_eq!(
-        create(&test).await.unwrap_err().class(),
-        FailureClass::NotSent
-    );
-    assert_eq!(test.requests("POST", MEMBERS).await.len(), 1);
-}
-
-#[tokio::test]
-async fn the_lease_is_checked_after_the_wait_for_the_budget() {
-    let lease = LeaseToken::unlimited();
-    let test = cloud_with(
-        capo_openstack::ClientSettings {
-            qps: 5.0,
-            burst: 1,
-            ..settings()
-        },
-        lease.clone(),
-    )
-    .await;
-    answer(&test, "GET", MEMBERS, ok(json!({"members": []}))).await;
-    test.cloud.members(&"p1".into(), GATE).await.unwrap();
-    let (result, ()) = tokio::join!(create(&test), async {
-        tokio::task::yield_now().await;
-        lease.revoke();
-    });
-    assert_eq!(result.unwrap_err().class(), FailureClass::NotSent);
-    assert!(test.requests("POST", MEMBERS).await.is_empty());
-}
-
-#[tokio::test]
-async fn a_change_that_is_taken_back_while_it_waits_for_the_budget_is_not_sent() {
-    let one_in_half_a_second = capo_openstack::ClientSettings {
-        qps: 2.0,
-        burst: 1,
-        ..settings()
-    };
-    let test = cloud_with(one_in_half_a_second, LeaseToken::unlimited()).await;
-    answer(&test, "GET", MEMBERS, ok(json!({"members": []}))).await;
-    let member =
-        json!({"member": {"id": "m", "protocol_port": 1, "provisioning_status": "PENDING_CREATE"}});
-    answer(&test, "POST", MEMBERS, ok(member)).await;
-    let withdrawal = capo_openstack::Withdrawal::default();
-    withdrawal.scope(create(&test)).await.unwrap();
-    // This one has to wait for half a second.
-    let (answered, ()) = tokio::join!(withdrawal.scope(create(&test)), async {
-        withdrawal.withdraw();
-    });
-    let error = answered.unwrap_err();
-    assert_eq!(error.class(), FailureClass::NotSent);
-    assert!(!error.maybe_done());
-    assert!(error.to_string().contains("taken back"), "{error}");
-    assert_eq!(test.requests("POST", MEMBERS).await.len(), 1);
-    // A read is made all the same.
-    let pool = "p1".into();
-    withdrawal
-        .scope(test.cloud.members(&pool, GATE))
-        .await
-        .unwrap();
 }

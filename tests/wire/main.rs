@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
+mod changes;
 mod compute;
 mod errors;
 mod faults;

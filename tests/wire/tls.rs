@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use capo_core::FailureClass;
+use capo_core::{FailureClass, Priority};
 use capo_openstack::{ClientSettings, CloudProfile, Clouds, LeaseToken, NoObserver};
 use k8s_openapi::ByteString;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -12,10 +12,10 @@ use tokio::{
 };
 use tokio_rustls::{
     TlsAcceptor,
-    rustls::{ServerConfig, pki_types::PrivateKeyDer},
+    rustls::{RootCertStore, ServerConfig, pki_types::PrivateKeyDer, server::WebPkiClientVerifier},
 };
 
-use super::{PROJECT, install_crypto, settings};
+use super::{PROJECT, faults::cloud_with_octavia, install_crypto, settings};
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -26,8 +26,9 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// A Keystone over TLS with a certificate for `name`, valid or not.
-    async fn keystone(&self, name: &str, expired: bool) -> String {
+    /// Accepts TLS with a certificate for `name`, valid or not. `requires_certificate` is whether the client has to
+    /// show a certificate of this authority.
+    fn acceptor(&self, name: &str, expired: bool, requires_certificate: bool) -> TlsAcceptor {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         if expired {
             params.not_after = rcgen::date_time_ymd(2001, 1, 1);
@@ -35,14 +36,26 @@ impl Authority {
         }
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
+        let builder = if requires_certificate {
+            let mut roots = RootCertStore::empty();
+            roots.add(self.0.der().clone()).unwrap();
+            let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build();
+            ServerConfig::builder().with_client_cert_verifier(verifier.unwrap())
+        } else {
+            ServerConfig::builder().with_no_client_auth()
+        };
+        let config = builder
             .with_single_cert(
                 vec![certificate.der().clone()],
                 PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
             )
             .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        TlsAcceptor::from(Arc::new(config))
+    }
+
+    /// A Keystone over TLS with a certificate for `name`, valid or not.
+    async fn keystone(&self, name: &str, expired: bool) -> String {
+        let acceptor = self.acceptor(name, expired, false);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
@@ -131,4 +144,72 @@ async fn the_error_names_what_is_wrong_with_a_certificate() {
         sign_in(&elsewhere, Some(&pem), None, "").await.unwrap_err(),
         "cloud test: sign-in at 127.0.0.1: TLS: the server's certificate is for another name"
     );
+}
+
+/// The behaviour of a service that speaks TLS, after it has read the head of a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Ending {
+    /// End the connection without an answer, and without TLS's own farewell.
+    Cut,
+    /// Send a record that can't be decrypted.
+    Garbage,
+    /// End the connection with an alert, because the client shows no certificate. With TLS 1.3 the client's part of the
+    /// handshake has succeeded by then, so that the request may be under way.
+    Alert,
+}
+
+/// A service that ends each connection in this way.
+async fn ends_with(authority: &Authority, ending: Ending) -> String {
+    let acceptor = authority.acceptor("127.0.0.1", false, ending == Ending::Alert);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // A failed handshake has sent its alert.
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
+            let mut head = vec![0; 4096];
+            let _ = stream.read(&mut head).await;
+            let (mut tcp, _) = stream.into_inner();
+            if ending == Ending::Garbage {
+                let application_data = [&[23, 3, 3, 0, 32][..], &[7; 32]].concat();
+                let _ = tcp.write_all(&application_data).await;
+                let _ = tcp.read(&mut head).await;
+            }
+        }
+    });
+    format!("https://127.0.0.1:{port}")
+}
+
+#[tokio::test]
+async fn a_change_may_have_been_made_where_tls_fails_after_the_handshake() {
+    install_crypto();
+    let (ours, other) = (Authority::new(), Authority::new());
+    let lost = "the connection broke before the answer was complete";
+    let alert = "the service ended the connection with a TLS alert";
+    let untrusted = "TLS: the server's certificate is from an authority that is not trusted";
+    for (ending, trusted, maybe_done, text) in [
+        (Ending::Cut, &ours, true, lost),
+        (Ending::Garbage, &ours, true, lost),
+        (Ending::Alert, &ours, true, alert),
+        (Ending::Cut, &other, false, untrusted),
+    ] {
+        let url = ends_with(&ours, ending).await;
+        let settings = ClientSettings {
+            ca_certs: Some(trusted.0.pem()),
+            ..settings()
+        };
+        let (_keystone, cloud, _) = cloud_with_octavia(&url, settings).await;
+        let error = cloud
+            .delete_load_balancer(&"lb1".into(), Priority::Gate)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("loadbalancer_delete: load-balancer: {text}"),
+            "{ending:?}"
+        );
+        assert_eq!(error.maybe_done(), maybe_done, "{ending:?}");
+    }
 }

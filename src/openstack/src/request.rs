@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use bytes::Bytes;
 use reqwest::Method;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use crate::{
     service::{ApiVersion, Service},
@@ -56,6 +57,8 @@ pub(crate) struct Call {
     /// Nova's microversion.
     pub(crate) version: Option<ApiVersion>,
     pub(crate) priority: Priority,
+    /// The time at which the call was asked for, before any wait for a token, a version or the request budget.
+    pub(crate) made: Instant,
 }
 
 impl Call {
@@ -74,6 +77,7 @@ impl Call {
             body: None,
             version: None,
             priority: Priority::Steady,
+            made: Instant::now(),
         }
     }
 

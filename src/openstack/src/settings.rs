@@ -17,7 +17,8 @@ pub struct ClientSettings {
     pub connect_timeout: Duration,
     /// Longest time from sending a request to the end of its answer.
     pub total_timeout: Duration,
-    /// Longest time in the queue of the request budget.
+    /// Longest time in the queue of the request budget, and longest time from a caller's change to its last request.
+    /// The second includes waits for a token and for the versions of a service.
     pub longest_wait: Duration,
     /// Largest answer, in bytes.
     pub body_cap: usize,

@@ -12,12 +12,13 @@ use test_support::{
 
 use super::{quick, until_reported};
 
-async fn user(environment: &Environment) -> Raw {
+/// A client of the user of this name, in the project of the same name.
+async fn user(environment: &Environment, name: &str) -> Raw {
     Raw::sign_in(&Access {
         auth_url: environment.cloud.auth_url(),
-        user: "demo".into(),
+        user: name.into(),
         password: "secret".into(),
-        project: "demo".into(),
+        project: name.into(),
     })
     .await
 }
@@ -36,7 +37,7 @@ async fn start(namespace: &str) -> (Environment, Raw) {
         .cloud(quick())
         .start()
         .await;
-    let raw = user(&environment).await;
+    let raw = user(&environment, "demo").await;
     (environment, raw)
 }
 
@@ -124,6 +125,35 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
         (200, &Value::Null)
     );
     assert_eq!(left["floatingip"]["tags"], json!([]), "nor is it tagged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_floating_ip_is_used_where_the_endpoints_name_leads_to_another_projects() {
+    let (environment, raw) = start("chosen-foreign").await;
+    environment.command(json!({"project": {"id": "other", "name": "other"}}));
+    let theirs =
+        json!({"name": "other", "password": "secret", "project": "other", "roles": ["member"]});
+    environment.command(json!({ "user": theirs }));
+    let theirs = user(&environment, "other").await;
+    let (_, networks) = raw.get("network", "networks?name=public").await;
+    let body = json!({"floating_network_id": networks["networks"][0]["id"]});
+    let foreign = create(&theirs, "floatingips", "floatingip", body).await;
+    let address: Ipv4Addr = foreign["floating_ip_address"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let host = name_of(address);
+    let endpoint = json!({"host": host, "port": 6443});
+    let made = ready(&environment, json!({"controlPlaneEndpoint": endpoint})).await;
+    let used = &made["status"]["apiServerManagedLoadBalancer"]["ip"];
+    assert!(used.is_string() && *used != foreign["floating_ip_address"]);
+    environment
+        .until_noted(&format!(
+            "{host} does not resolve to a floating IP of this project"
+        ))
+        .await;
+    environment.delete("c1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

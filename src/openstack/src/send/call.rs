@@ -45,6 +45,7 @@ impl Cloud {
             }
             if call.mutates() {
                 self.may_be_sent(call)?;
+                self.is_in_time(call)?;
             }
             let attempt = self.attempt(call, &session, address, permit, &read);
             if let Ok(value) = attempt.await? {
@@ -84,6 +85,21 @@ impl Cloud {
             "not sent: this process does not hold the leader lease"
         };
         Err(Self::failure(call, FailureClass::NotSent, text))
+    }
+
+    /// Refuses a change that was asked for too long ago. The record of a creation ends some time after the creation was
+    /// asked for, and OpenStack could still carry out a request that is sent late when its record has ended.
+    fn is_in_time(&self, call: &Call) -> Result<(), Error> {
+        let limit = self.0.budgets.of(call.service).longest_wait();
+        if call.made.elapsed() <= limit {
+            return Ok(());
+        }
+        let text = format!(
+            "not sent within {} s, because a token or a version of {} came late",
+            limit.as_secs(),
+            call.service
+        );
+        Err(Self::failure(call, FailureClass::Transient, text))
     }
 
     /// A token and the address from its catalogue. A catalogue that lacks the service is requested once more if it is
@@ -297,7 +313,11 @@ impl Cloud {
                 let pause = retry_after::pause(requested, rand::random());
                 let name = &self.0.profile.name;
                 self.0.observer.throttled(name, service, pause, requested);
-                let error = error.with_retry_after(Some(pause));
+                // A proxy may answer 503 while the service goes on. 429 and 413 come from a service that refuses the
+                // request.
+                let error = error
+                    .with_retry_after(Some(pause))
+                    .with_maybe_done(call.mutates() && status == 503);
                 (Ending::PauseRequested(pause), error)
             }
             FailureClass::Transient => (Ending::Failed, error.with_maybe_done(call.mutates())),

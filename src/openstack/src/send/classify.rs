@@ -13,6 +13,10 @@ pub(crate) fn classify(status: u16, text: &str, slow_down: bool) -> FailureClass
         // Octavia and Nova answer 403 both when a policy denies the call and when a quota is used up. Neutron answers
         // 409 to the latter.
         403 | 409 if quota => FailureClass::Quota,
+        // Neutron answers 400 when an external network has no free address for a floating IP.
+        400 if text.contains("unable to find any ip address on external network") => {
+            FailureClass::Quota
+        }
         403 => FailureClass::Denied,
         404 | 410 => FailureClass::NotFound,
         // Cinder answers 413 with `Retry-After: 0` when a quota is used up. An old-style rate limit is a 413 too.
@@ -119,6 +123,18 @@ mod tests {
                 C::NotImplemented,
             ),
             (400, "Validation failure", false, C::Invalid),
+            (
+                400,
+                "Unable to find any IP address on external network n.",
+                false,
+                C::Quota,
+            ),
+            (
+                400,
+                "IP address 10.0.0.1 is not a valid IP for the specified subnet.",
+                false,
+                C::Invalid,
+            ),
             (404, "", false, C::NotFound),
             (
                 409,
@@ -157,6 +173,12 @@ mod tests {
                 C::InUse,
             ),
             (409, "Router x still has ports", false, C::InUse),
+            (
+                409,
+                "IP address 203.0.113.7 already allocated in subnet s",
+                false,
+                C::InUse,
+            ),
             (409, "something new", false, C::Conflict),
         ];
         for (status, text, slow_down, expected) in table {

@@ -21,7 +21,9 @@ use capo_core::FailureClass;
 /// The number of objects per page that is requested. Services reduce it to their own limit.
 const PAGE: usize = 1000;
 
-/// No service has a smaller page limit than this, so a page that is shorter is the last one.
+/// A page without links that is shorter than this is taken for the last one. Nothing in it shows whether it is, and
+/// another request for every list would almost never find more. An operator who sets Nova's `max_limit` (1000 by
+/// default) to less than this hides server groups from capo-rs, as docs/support-matrix.md says.
 const SMALLEST_LIMIT: usize = 50;
 
 /// The largest number of pages. A longer list is a fault of the service.
@@ -104,7 +106,7 @@ impl Cloud {
                 return Ok(all);
             }
             // The service's page limit may be smaller than the requested one, so a page that is shorter than requested
-            // need not be the last one.
+            // need not be the last one. One that is shorter than any usual limit is.
             let complete = page.len() < SMALLEST_LIMIT;
             all.extend(page);
             if complete {

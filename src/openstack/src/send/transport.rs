@@ -56,9 +56,13 @@ pub(crate) enum TransportError {
     /// The host's name can't be resolved.
     #[error("the host's name can't be resolved")]
     Unresolved,
-    /// Client and service did not agree on TLS.
+    /// Client and service did not agree on TLS, so no connection was established.
     #[error("TLS: {0}")]
     Tls(&'static str),
+    /// The service sent a TLS alert after the client's part of the handshake. With TLS 1.3, a service that requires a
+    /// client certificate does so.
+    #[error("the service ended the connection with a TLS alert")]
+    Alert,
     /// The connection broke before the answer was complete.
     #[error("the connection broke before the answer was complete")]
     Lost,
@@ -75,7 +79,7 @@ impl TransportError {
     pub(crate) fn maybe_sent(&self) -> bool {
         match self {
             Self::ConnectTimedOut | Self::Refused | Self::Unresolved | Self::Tls(_) => false,
-            Self::TimedOut(_) | Self::Lost | Self::TooLarge(_) | Self::Other => true,
+            Self::TimedOut(_) | Self::Alert | Self::Lost | Self::TooLarge(_) | Self::Other => true,
         }
     }
 
@@ -83,9 +87,12 @@ impl TransportError {
         match self {
             Self::ConnectTimedOut | Self::TimedOut(_) => CallOutcome::TimedOut,
             Self::TooLarge(_) => CallOutcome::Unreadable,
-            Self::Refused | Self::Unresolved | Self::Tls(_) | Self::Lost | Self::Other => {
-                CallOutcome::Transport
-            }
+            Self::Refused
+            | Self::Unresolved
+            | Self::Tls(_)
+            | Self::Alert
+            | Self::Lost
+            | Self::Other => CallOutcome::Transport,
         }
     }
 }
@@ -155,39 +162,52 @@ impl Transport {
     }
 
     fn transport_error(&self, error: &reqwest::Error) -> TransportError {
+        if error.is_connect() {
+            return connect_error(error);
+        }
+        // The connection was established, so the request may have reached the service whatever the cause is.
+        let tls = causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>());
         if error.is_timeout() {
-            return if error.is_connect() {
-                TransportError::ConnectTimedOut
-            } else {
-                TransportError::TimedOut(self.total_timeout)
-            };
-        }
-        let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-        while let Some(current) = cause {
-            if let Some(tls) = current.downcast_ref::<rustls::Error>() {
-                return TransportError::Tls(tls_problem(tls));
-            }
-            if let Some(io) = current.downcast_ref::<io::Error>() {
-                match io.kind() {
-                    io::ErrorKind::ConnectionRefused => return TransportError::Refused,
-                    io::ErrorKind::TimedOut => return TransportError::ConnectTimedOut,
-                    _ => {}
-                }
-                // The error's `source` would skip the inner error.
-                cause = io.get_ref().map(|inner| inner as &(dyn StdError + 'static));
-                continue;
-            }
-            if current.to_string().contains("dns error") {
-                return TransportError::Unresolved;
-            }
-            cause = current.source();
-        }
-        if error.is_builder() {
+            TransportError::TimedOut(self.total_timeout)
+        } else if error.is_builder() {
             TransportError::Other
+        } else if matches!(tls, Some(rustls::Error::AlertReceived(_))) {
+            TransportError::Alert
         } else {
             TransportError::Lost
         }
     }
+}
+
+/// Why no connection was established.
+fn connect_error(error: &reqwest::Error) -> TransportError {
+    if error.is_timeout() {
+        return TransportError::ConnectTimedOut;
+    }
+    let known = causes(error).find_map(|cause| {
+        if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
+            return Some(TransportError::Tls(tls_problem(tls)));
+        }
+        if let Some(io) = cause.downcast_ref::<io::Error>() {
+            let refused = io.kind() == io::ErrorKind::ConnectionRefused;
+            return refused.then_some(TransportError::Refused);
+        }
+        let unresolved = cause.to_string().contains("dns error");
+        unresolved.then_some(TransportError::Unresolved)
+    });
+    known.unwrap_or(TransportError::Lost)
+}
+
+/// The error, its cause, the cause of that, and so on.
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    let first: &(dyn StdError + 'static) = error;
+    std::iter::successors(Some(first), |&error| {
+        match error.downcast_ref::<io::Error>() {
+            // The error's `source` would skip the inner error.
+            Some(io) => io.get_ref().map(|inner| inner as &(dyn StdError + 'static)),
+            None => error.source(),
+        }
+    })
 }
 
 /// A text without times and details that vary, such as "certificate expired: verification time …".

@@ -10,8 +10,8 @@ use std::time::Duration;
 pub(crate) const ANSWERED: Duration = Duration::from_secs(65);
 
 /// How long OpenStack may still carry out a request that it did not answer. Services have been seen to take two
-/// minutes. The time counts from the record of the creation too, after which the request can wait a minute for its turn
-/// in the budget.
+/// minutes. The time counts from the record of the creation too, after which the client sends the request within a
+/// minute or not at all, whatever it waits for.
 pub(crate) const UNANSWERED: Duration = Duration::from_secs(130);
 
 /// How long a creation is uncertain after an error with this HTTP status; `None` if there was no answer. A proxy may

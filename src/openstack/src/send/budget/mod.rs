@@ -149,6 +149,11 @@ impl Budget {
         .unwrap_or(Err(Refusal::TooLongAWait))
     }
 
+    /// The longest time that a call waits here.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        self.limits.longest_wait
+    }
+
     /// The level of the budget at this moment.
     pub(crate) fn level(&self) -> Level {
         let state = self.state.lock();

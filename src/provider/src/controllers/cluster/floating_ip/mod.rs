@@ -13,7 +13,7 @@ use crate::kubernetes::conditions::kind::{API_ENDPOINT_READY, BASTION_READY};
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult, matching::resolve};
 use capo_core::{
-    FailureClass, Priority, Reason,
+    Priority, Reason,
     ids::{NetworkId, PortId},
 };
 use capo_openstack::{
@@ -191,7 +191,10 @@ async fn by_name(
         };
         match create(context, place, Purpose::LoadBalancer).await {
             Ok(fip) => return Ok(Some(fip)),
-            Err(error) if is_refused(&error) => {}
+            Err(StepError {
+                outcome: Outcome::Failed { class, .. },
+                ..
+            }) if plan::is_address_unavailable(class) => {}
             Err(error) => return Err(error),
         }
     }
@@ -213,17 +216,6 @@ async fn by_name(
         &note,
     );
     Ok(found)
-}
-
-/// Whether Neutron can't give this address, or does not allow choosing one.
-fn is_refused(error: &StepError) -> bool {
-    matches!(
-        error.outcome,
-        Outcome::Failed {
-            class: FailureClass::Denied | FailureClass::Invalid | FailureClass::Conflict,
-            ..
-        }
-    )
 }
 
 /// The API server's address that clients use, or will use.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use capo_core::ids::PortId;
+use capo_core::{FailureClass, ids::PortId};
 use capo_openstack::network::FloatingIp;
 
 /// What to do about the floating IP.
@@ -54,6 +54,15 @@ pub(crate) fn fits(fip: &FloatingIp, given: Option<IpAddr>) -> bool {
 pub(crate) fn is_ours(fip: &FloatingIp, given: Option<IpAddr>, description: &str) -> bool {
     let is_given = given.is_some() && fip.floating_ip_address == given;
     !is_given && fip.description == description
+}
+
+/// Whether a failure of this class shows that Neutron can't give a floating IP the chosen address, or does not allow
+/// choosing one.
+pub(crate) fn is_address_unavailable(class: FailureClass) -> bool {
+    matches!(
+        class,
+        FailureClass::Denied | FailureClass::Invalid | FailureClass::InUse | FailureClass::Conflict
+    )
 }
 
 #[cfg(test)]
@@ -108,5 +117,26 @@ mod tests {
         assert!(is_ours(&fip(None), None, "ours"));
         assert!(!is_ours(&fip(None), address, "ours"));
         assert!(!is_ours(&fip(None), None, "another cluster's"));
+    }
+
+    #[test]
+    fn an_address_that_somebody_has_or_that_may_not_be_chosen_is_unavailable() {
+        for (class, unavailable) in [
+            // A policy reserves the choice of an address for administrators.
+            (FailureClass::Denied, true),
+            // The address is in no subnet of the external network.
+            (FailureClass::Invalid, true),
+            // "IP address … already allocated in subnet …"
+            (FailureClass::InUse, true),
+            (FailureClass::Conflict, true),
+            // The port has another floating IP already, so another address does not help.
+            (FailureClass::Duplicate, false),
+            // There is no free address at all.
+            (FailureClass::Quota, false),
+            (FailureClass::Transient, false),
+            (FailureClass::Throttled, false),
+        ] {
+            assert_eq!(is_address_unavailable(class), unavailable, "{class:?}");
+        }
     }
 }
