@@ -21,7 +21,7 @@ use capo_core::GateMode;
 use capo_openstack::LeaseToken;
 use decide::{LeaseDecision, ObservedLease, decide, released};
 
-pub use holder::{Leader, leader};
+pub use holder::{Holder, Leader, holder};
 
 /// The Lease's name: CAPO's, so that CAPO and capo-rs never lead at the same time.
 pub const LEASE_NAME: &str = "controller-leader-election-capo";
