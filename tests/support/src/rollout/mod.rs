@@ -353,7 +353,10 @@ pub fn folder(name: &str) -> PathBuf {
     repository("target/tmp/rollout").join(name)
 }
 
-/// A range of the loopback network for each port: 127.0.0.0/9 in pieces of 256 addresses, without the first one.
+/// A range of the loopback network for a port: a piece of 256 addresses of 127.0.0.0/9, outside 127.0.0.0/16, in which
+/// everything listens that the tests do not separate. There are 32 512 such pieces, so ports that are 32 512 apart get
+/// the same one. This relies on the ports that Linux gives out by itself: they are 32768 to 60999, unless
+/// `net.ipv4.ip_local_port_range` says otherwise, and no two of them share a piece.
 pub fn subnet(port: u16) -> String {
     let piece = port % 0x7f00 + 0x100;
     format!("127.{}.{}.0/24", piece >> 8, piece & 0xff)
