@@ -104,10 +104,16 @@ pub struct Rollout {
     pub machines: Machines,
     /// All events of the cluster, from the start.
     pub timeline: Timeline,
-    watching: (ManagementWatch, CloudWatch),
+    watches: Watches,
     arguments: Vec<String>,
     /// This socket is held so that no other process derives the same addresses.
     claim: TcpListener,
+}
+
+/// The tasks that record what happens in the management cluster and in the cloud, until they are dropped.
+struct Watches {
+    _management: ManagementWatch,
+    cloud: CloudWatch,
 }
 
 impl Rollout {
@@ -138,10 +144,10 @@ impl Rollout {
                 .map(|&argument| argument.to_owned()),
         );
         let timeline = Timeline::start();
-        let watching = (
-            ManagementWatch::start(&client, &timeline, options.name, options.name),
-            CloudWatch::start(cloud.control(), &timeline, options.name, options.name),
-        );
+        let watches = Watches {
+            _management: ManagementWatch::start(&client, &timeline, options.name, options.name),
+            cloud: CloudWatch::start(cloud.control(), &timeline, options.name, options.name),
+        };
         let machines = Machines::start(
             machines::Cluster {
                 timeline: timeline.clone(),
@@ -161,7 +167,7 @@ impl Rollout {
             manager: Mutex::new(None),
             machines,
             timeline,
-            watching,
+            watches,
             arguments,
             claim,
         };
@@ -196,7 +202,7 @@ impl Rollout {
     }
 
     /// Kills the manager.
-    pub async fn stop_manager(&self) {
+    pub async fn kill_manager(&self) {
         drop(self.manager.lock().await.take());
     }
 
@@ -271,7 +277,7 @@ impl Rollout {
                 .then_some(())
         })
         .await;
-        self.watching.1.finish(true);
+        self.watches.cloud.finish(true);
     }
 
     /// Begins a fault by a command of the fake cloud.
