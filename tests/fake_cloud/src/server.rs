@@ -37,7 +37,7 @@ use crate::{
     world::World,
 };
 
-/// The largest body of a call. The rest is cut off.
+/// The largest body of a call, in bytes. A call with a larger one gets no answer: its connection breaks.
 const LARGEST_BODY: usize = 16 * 1024 * 1024;
 
 /// The state that all tasks of one cloud share.

@@ -84,7 +84,7 @@ async fn machines_from_before_the_gate_get_hooks() {
     for machine in rollout.list("Machine").await {
         assert!(machine["metadata"]["annotations"][HOOK].is_null());
     }
-    rollout.stop_manager().await;
+    rollout.kill_manager().await;
     rollout.delete("Machine", leaving).await;
     rollout
         .start_manager(&["--load-balancer-gate=enforce"])

@@ -59,7 +59,7 @@ async fn a_cluster_goes_without_its_load_balancer() {
     let machine = rollout.machines().await.remove(0);
     rollout.delete("Machine", &machine).await;
     rollout.until_held(&machine, "NoOtherMemberServing").await;
-    rollout.stop_manager().await;
+    rollout.kill_manager().await;
     rollout.foreign_client().await.delete_load_balancer().await;
     rollout.delete("Cluster", &rollout.cluster).await;
     rollout.start_manager(&[]).await;

@@ -99,7 +99,7 @@ async fn a_member_that_was_left_at_a_reused_address_goes_and_the_new_machine_is_
     let known = rollout.machines().await;
     let lost = known.last().unwrap().clone();
     let address = rollout.machines.alive()[&lost];
-    rollout.stop_manager().await;
+    rollout.kill_manager().await;
     for kind in ["Machine", "OpenStackMachine", "OpenStackServer"] {
         rollout.delete(kind, &lost).await;
         rollout

@@ -63,7 +63,7 @@ async fn a_gate_that_is_off_lets_a_held_machine_go() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn released_hooks_let_a_held_machine_go() {
     let (rollout, machine) = held("released").await;
-    rollout.stop_manager().await;
+    rollout.kill_manager().await;
     let kubeconfig = ManagementCluster::shared()
         .await
         .kubernetes

@@ -218,6 +218,38 @@ async fn columns_agree(environment: &IsolatedEnvironment) {
     }
 }
 
+/// `watch` waits for 100 ms after a change, so that changes that belong together are shown together. A Ctrl-C in that
+/// time ends it too.
+async fn a_ctrl_c_beside_a_change_ends_it(environment: &IsolatedEnvironment, viewer: &Path) {
+    let mut watcher = std::process::Command::new(ours())
+        .args(["watch", "seen", "--timeout=10s"])
+        .env("KUBECONFIG", viewer)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let admin = environment.kubernetes.admin().await.unwrap();
+    let patch = json!({"metadata": {"labels": {"example.com/changed": "yes"}}});
+    api(&admin, "default", "OpenStackCluster")
+        .patch(
+            "seen",
+            &kube::api::PatchParams::default(),
+            &kube::api::Patch::Merge(patch),
+        )
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let process = watcher.id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-INT", &process])
+        .status();
+    assert!(sent.unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || watcher.wait().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(ended.code(), Some(130));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     let environment = IsolatedEnvironment::start().await;
@@ -287,6 +319,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     );
     assert!(lines.lines().last().unwrap().contains("Z  "), "{lines}");
     assert!(lines.contains("gate Open MembersActive"), "{lines}");
+    a_ctrl_c_beside_a_change_ends_it(&environment, &viewer).await;
     environment
         .until_provisioned("OpenStackMachine", "seen-cp")
         .await;

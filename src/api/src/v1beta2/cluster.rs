@@ -61,7 +61,7 @@ pub struct OpenStackClusterSpec {
     /// External network for the router and floating IPs. It may be omitted if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_network: Option<NetworkParam>,
-    /// Whether the cluster uses an external network. Without it, the cluster uses one.
+    /// Whether the cluster uses an external network. The default is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_external_network: Option<bool>,
     /// The endpoint of the API servers and what is in front of them.

@@ -83,7 +83,7 @@ enum Command {
     /// Remove the deletion hooks from all Machines, before capo-rs is uninstalled
     ///
     /// Also puts back in service the load balancer members that capo-rs disabled or drained. Needs no
-    /// running manager, and refuses to run beside one that would add the hooks again.
+    /// running manager, and refuses to run beside one that would add the hooks again, unless --force is given.
     ReleaseHooks(release_hooks::Choices),
 }
 

@@ -106,13 +106,7 @@ impl Readers {
             // A failed review is not cached, because it shows nothing about the token.
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         };
-        let mut cache = self.0.cache.lock();
-        if cache.len() >= CACHED {
-            cache.retain(|_, (reviewed, _)| reviewed.elapsed() < VALID);
-        }
-        if cache.len() < CACHED {
-            cache.insert(key, (Instant::now(), result));
-        }
+        remember(&mut self.0.cache.lock(), key, result, Instant::now());
         result
     }
 
@@ -157,5 +151,58 @@ impl Readers {
         } else {
             Err(StatusCode::FORBIDDEN)
         })
+    }
+}
+
+/// Adds the result of a review. In a full cache it takes the place of the oldest refusal. An accepted token takes the
+/// place of the oldest accepted one if there is no refusal, and a refused token never does, so that clients with
+/// made-up tokens can't make every request of the others need a review.
+fn remember(cache: &mut Cache, key: u64, result: Result<(), StatusCode>, now: Instant) {
+    if cache.len() >= CACHED && !cache.contains_key(&key) {
+        cache.retain(|_, (reviewed, _)| now.saturating_duration_since(*reviewed) < VALID);
+    }
+    if cache.len() >= CACHED && !cache.contains_key(&key) {
+        let oldest = cache
+            .iter()
+            .filter(|(_, (_, cached))| cached.is_err() || result.is_ok())
+            .min_by_key(|(_, (reviewed, cached))| (cached.is_ok(), *reviewed))
+            .map(|(key, _)| *key);
+        let Some(oldest) = oldest else { return };
+        cache.remove(&oldest);
+    }
+    cache.insert(key, (now, result));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use http::StatusCode;
+
+    use super::{CACHED, Cache, remember};
+
+    #[test]
+    fn refused_tokens_keep_no_accepted_one_out_of_the_cache() {
+        let (mut cache, start) = (Cache::new(), Instant::now());
+        let at = |key: u64| start + Duration::from_millis(key);
+        let refusal = Err(StatusCode::UNAUTHORIZED);
+        remember(&mut cache, 0, Ok(()), at(0));
+        for key in 1..200 {
+            remember(&mut cache, key, refusal, at(key));
+        }
+        remember(&mut cache, 200, Ok(()), at(200));
+        assert_eq!(cache.len(), CACHED);
+        for accepted in [0, 200] {
+            assert_eq!(cache.get(&accepted), Some(&(at(accepted), Ok(()))));
+        }
+        // The newest refusals are known.
+        assert!(cache.contains_key(&199) && !cache.contains_key(&1));
+        // Where accepted tokens fill the cache, the oldest of them gives way to a new one, and a refusal is not kept.
+        for key in 201..300 {
+            remember(&mut cache, key, Ok(()), at(key));
+        }
+        remember(&mut cache, 300, refusal, at(300));
+        assert_eq!(cache.len(), CACHED);
+        assert!(cache.contains_key(&299) && !cache.contains_key(&0) && !cache.contains_key(&300));
     }
 }

@@ -49,16 +49,16 @@ pub(super) fn serve_webhooks(
         readiness.webhooks_serve();
         return;
     }
-    let mut of_server =
+    let mut server_settings =
         server::Settings::new(settings.webhook_port, settings.webhook_cert_dir.clone());
-    of_server.minimum_tls = settings.tls_min_version;
+    server_settings.minimum_tls = settings.tls_min_version;
     // The process must end within three seconds, so this is shorter than the default.
-    of_server.limits.stop = Duration::from_millis(500);
+    server_settings.limits.stop = Duration::from_millis(500);
     let (metrics, readiness) = (metrics.clone(), readiness.clone());
     tokio::spawn(async move {
         let mut logged = None;
         let server = loop {
-            match Server::bind(of_server.clone(), Arc::new(metrics.clone())).await {
+            match Server::bind(server_settings.clone(), Arc::new(metrics.clone())).await {
                 Ok(server) => break server,
                 Err(error) => {
                     let reason = error.to_string();
@@ -74,7 +74,7 @@ pub(super) fn serve_webhooks(
             }
         };
         readiness.webhooks_serve();
-        tracing::info!(port = of_server.address.port(), "Serving webhooks");
+        tracing::info!(port = server_settings.address.port(), "Serving webhooks");
         server.serve(stop).await;
     });
 }

@@ -160,7 +160,11 @@ async fn lead(
         // A candidate serves webhooks and needs no caches.
         started.readiness.caches_synced();
         tokio::select! {
-            () = stop.requested.cancelled() => return Ok(()),
+            () = stop.requested.cancelled() => {
+                // The write that takes the lease may have been sent. Nothing was written to OpenStack yet.
+                election.release().await;
+                return Ok(());
+            }
             () = election.acquire() => {}
         }
         tracing::info!(identity = election.identity(), "Leading");

@@ -113,7 +113,7 @@ catalogue! {
     IN_FLIGHT Gauge; "capo_openstack_api_inflight_requests" ["api"] "6";
         "Requests to OpenStack in flight.";
     RETRIES Counter; "capo_openstack_api_retries_total" ["api" "cause"] "36";
-        "Requests sent again after the previous one of the same name to that cloud failed, by the cause of its failure.";
+        "Requests of which the previous one of the same name to that cloud failed, by the cause of its failure. Requests of one name about different objects are not told apart.";
     REFUSED Counter; "capo_openstack_api_refused_total" ["cloud" "api"] "6 per cloud" "OpenStack was called";
         "Requests that were not sent because the service is throttling requests or does not answer.";
     LIMITER_WAIT Histogram(WAITS); "capo_openstack_ratelimiter_wait_seconds" ["cloud" "api"] "16 for each of 6 services per cloud" "OpenStack was called";

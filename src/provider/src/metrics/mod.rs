@@ -128,10 +128,10 @@ impl Metrics {
     /// The catalogue has a mistake, which the tests of the metrics exclude.
     pub fn render(&self, leading: Option<&Leading>) -> Result<String, prometheus::Error> {
         let Some(leading) = leading else {
-            return self.with(Vec::new(), Vec::new());
+            return self.page_of(Vec::new(), Vec::new());
         };
         let levels = self.0.openstack.levels(&leading.clouds.levels())?;
-        self.with(self.states(&leading.tracker.all()), levels)
+        self.page_of(self.states(&leading.tracker.all()), levels)
     }
 
     /// The metrics in Prometheus's text format, with load balancers that have these findings.
@@ -142,7 +142,7 @@ impl Metrics {
         &self,
         findings: &[(ObjectName, Arc<Findings>)],
     ) -> Result<String, prometheus::Error> {
-        self.with(self.states(findings), Vec::new())
+        self.page_of(self.states(findings), Vec::new())
     }
 
     fn states(&self, findings: &[(ObjectName, Arc<Findings>)]) -> Vec<FamilyText> {
@@ -152,7 +152,7 @@ impl Metrics {
     }
 
     /// The page: these families, and those that are counted in this process.
-    fn with(
+    fn page_of(
         &self,
         mut families: Vec<FamilyText>,
         more: Vec<MetricFamily>,

@@ -138,8 +138,15 @@ impl Families {
         Ok(registry.gather())
     }
 
-    /// Counts a repeated request: the last one of its name to this cloud failed.
-    fn again(&self, cloud: &str, api: &str, request: &'static str, failure: Option<RetryCause>) {
+    /// Counts this request as a retry if the previous one of the same name to this cloud failed. That is an
+    /// approximation: the two may be about different objects.
+    fn count_retry(
+        &self,
+        cloud: &str,
+        api: &str,
+        request: &'static str,
+        failure: Option<RetryCause>,
+    ) {
         let mut failed = self.failed.lock();
         let key = (cloud.to_owned(), request);
         let before = match failure {
@@ -196,9 +203,10 @@ impl CallObserver for Metrics {
             .limiter_wait
             .with_label_values(&[cloud, api])
             .observe(record.limiter_wait.as_secs_f64());
+        // These two counters appear with 0 as soon as a cloud is called, so that a rate shows their first increase.
         families.throttled.with_label_values(&[cloud, api]);
         families.refused.with_label_values(&[cloud, api]);
-        families.again(cloud, api, record.request, cause);
+        families.count_retry(cloud, api, record.request, cause);
         let polled = match record.request {
             "server_get" | "server_list" => Polled::Server,
             "floating_ip_get" | "floating_ip_list" => Polled::FloatingIp,

@@ -300,14 +300,10 @@ impl World {
     }
 
     fn remove_object(&mut self, balancer: &str, object: &Object) {
-        if *object == Object::LoadBalancer {
-            self.forget_balancer(balancer);
-            return;
-        }
         let mut gone = Vec::new();
         if let Some(lb) = self.octavia.balancers.get_mut(balancer) {
             match object {
-                Object::LoadBalancer => {}
+                Object::LoadBalancer => self.forget_balancer(balancer),
                 Object::Listener(id) => {
                     lb.listeners.retain(|listener| listener.head.id != *id);
                     gone.push(id.clone());

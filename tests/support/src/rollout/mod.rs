@@ -104,10 +104,16 @@ pub struct Rollout {
     pub machines: Machines,
     /// All events of the cluster, from the start.
     pub timeline: Timeline,
-    watching: (ManagementWatch, CloudWatch),
+    watches: Watches,
     arguments: Vec<String>,
     /// This socket is held so that no other process derives the same addresses.
     claim: TcpListener,
+}
+
+/// The tasks that record what happens in the management cluster and in the cloud, until they are dropped.
+struct Watches {
+    _management: ManagementWatch,
+    cloud: CloudWatch,
 }
 
 impl Rollout {
@@ -138,10 +144,10 @@ impl Rollout {
                 .map(|&argument| argument.to_owned()),
         );
         let timeline = Timeline::start();
-        let watching = (
-            ManagementWatch::start(&client, &timeline, options.name, options.name),
-            CloudWatch::start(cloud.control(), &timeline, options.name, options.name),
-        );
+        let watches = Watches {
+            _management: ManagementWatch::start(&client, &timeline, options.name, options.name),
+            cloud: CloudWatch::start(cloud.control(), &timeline, options.name, options.name),
+        };
         let machines = Machines::start(
             machines::Cluster {
                 timeline: timeline.clone(),
@@ -161,7 +167,7 @@ impl Rollout {
             manager: Mutex::new(None),
             machines,
             timeline,
-            watching,
+            watches,
             arguments,
             claim,
         };
@@ -196,7 +202,7 @@ impl Rollout {
     }
 
     /// Kills the manager.
-    pub async fn stop_manager(&self) {
+    pub async fn kill_manager(&self) {
         drop(self.manager.lock().await.take());
     }
 
@@ -271,7 +277,7 @@ impl Rollout {
                 .then_some(())
         })
         .await;
-        self.watching.1.finish(true);
+        self.watches.cloud.finish(true);
     }
 
     /// Begins a fault by a command of the fake cloud.
@@ -353,7 +359,10 @@ pub fn folder(name: &str) -> PathBuf {
     repository("target/tmp/rollout").join(name)
 }
 
-/// A range of the loopback network for each port: 127.0.0.0/9 in pieces of 256 addresses, without the first one.
+/// A range of the loopback network for a port: a piece of 256 addresses of 127.0.0.0/9, outside 127.0.0.0/16, in which
+/// everything listens that the tests do not separate. There are 32 512 such pieces, so ports that are 32 512 apart get
+/// the same one. This relies on the ports that Linux gives out by itself: they are 32768 to 60999, unless
+/// `net.ipv4.ip_local_port_range` says otherwise, and no two of them share a piece.
 pub fn subnet(port: u16) -> String {
     let piece = port % 0x7f00 + 0x100;
     format!("127.{}.{}.0/24", piece >> 8, piece & 0xff)

@@ -26,6 +26,8 @@ use capo_core::GateState;
 
 /// The exit code when the time is up.
 const TIMEOUT: u8 = 3;
+/// The exit code after a Ctrl-C, as shells have it for SIGINT.
+const INTERRUPTED: u8 = 130;
 /// How long a changed cell stands out.
 const FRESH: Duration = Duration::from_secs(5);
 /// Changes within this time of each other are shown together.
@@ -84,6 +86,9 @@ async fn watch(choices: &Choices) -> Result<ExitCode, String> {
         }
     };
     let mut timeout = std::pin::pin!(timeout);
+    // One future serves all rounds, so that a Ctrl-C between two waits is not lost: once it has been polled, the signal
+    // does not end the process by itself any more.
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     let begin = async {
         let (client, namespace) = choices.connection.open().await?;
         let objects = Objects::new(&client, &namespace, &choices.cluster);
@@ -92,6 +97,7 @@ async fn watch(choices: &Choices) -> Result<ExitCode, String> {
     let follower = tokio::select! {
         follower = begin => follower?,
         () = &mut timeout => return Ok(ExitCode::from(TIMEOUT)),
+        _ = &mut interrupt => return Ok(ExitCode::from(INTERRUPTED)),
     };
     let mut display = Display::new(choices);
     loop {
@@ -115,7 +121,7 @@ async fn watch(choices: &Choices) -> Result<ExitCode, String> {
                 let code = if open { 0 } else { TIMEOUT };
                 return Ok(ExitCode::from(code));
             }
-            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+            _ = &mut interrupt => return Ok(ExitCode::from(INTERRUPTED)),
         }
     }
 }

@@ -17,8 +17,10 @@ const COUNT_AFTER: Duration = Duration::from_mins(1);
 const BURST: u32 = 40;
 /// At most 120 writes an hour, even of an object whose events have a new text each time.
 const REFILL: Duration = Duration::from_secs(30);
-/// The number of objects for which the two rules above apply at the same time.
+/// The number of objects that are remembered. Where more have events within [`SERIES`], those whose events are the
+/// longest ago are forgotten: their next event begins a new series, and they have all of [`BURST`] again.
 const REMEMBERED: usize = 10_000;
+
 /// The events of each object, and the number of writes that the object may still cause, as client-go's event correlator
 /// has them.
 #[derive(Debug, Default)]
@@ -28,6 +30,7 @@ pub(super) struct Correlator(HashMap<String, Allowance>);
 struct Allowance {
     content: Vec<Series>,
     left: u32,
+    /// The time of the object's last event, to within [`REFILL`].
     refilled: Instant,
 }
 
@@ -54,7 +57,7 @@ impl Correlator {
             self.0
                 .retain(|_, known| now.saturating_duration_since(known.refilled) < SERIES);
             if self.0.len() >= REMEMBERED {
-                return None;
+                self.forget_oldest();
             }
         }
         let known = self.0.entry(object).or_insert_with(|| Allowance {
@@ -99,6 +102,13 @@ impl Correlator {
             written: now,
         });
         Some((name, 1))
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.0.iter().min_by_key(|(_, known)| known.refilled);
+        if let Some(oldest) = oldest.map(|(object, _)| object.clone()) {
+            self.0.remove(&oldest);
+        }
     }
 }
 
@@ -154,6 +164,27 @@ mod tests {
         assert_eq!(admitted(&mut correlator, start), 40);
         assert_eq!(admitted(&mut correlator, start + REFILL), 1);
         assert_eq!(admitted(&mut correlator, start + REFILL * 200), 40);
+    }
+
+    #[test]
+    fn one_more_object_than_are_remembered_has_events_too() {
+        let (mut correlator, start) = (Correlator::default(), Instant::now());
+        let mut admit = |object: usize, at: Duration| {
+            let name = object.to_string();
+            correlator
+                .admit(name.clone(), &content("x"), name, start + at)
+                .map(|(_, count)| count)
+        };
+        for object in 0..REMEMBERED {
+            let at = Duration::from_millis(u64::try_from(object).unwrap());
+            assert_eq!(admit(object, at), Some(1));
+        }
+        let later = Duration::from_secs(90);
+        // All of them are active, so the one that had no event for the longest time is forgotten.
+        assert_eq!(admit(REMEMBERED, later), Some(1));
+        assert_eq!(admit(1, later), Some(2));
+        assert_eq!(admit(0, later), Some(1));
+        assert_eq!(correlator.0.len(), REMEMBERED);
     }
 
     /// An object whose text changes every 20 s for ten minutes and never repeats.

@@ -5,23 +5,30 @@
 //! expires while every other candidate still honours the lease, however long the answer took.
 
 mod decide;
+mod holder;
+#[cfg(test)]
+pub(crate) mod lease_server;
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use capo_core::GateMode;
 use capo_openstack::LeaseToken;
 use decide::{LeaseDecision, ObservedLease, decide, released};
 
+pub use holder::{Holder, Leader, holder};
+
 /// The Lease's name: CAPO's, so that CAPO and capo-rs never lead at the same time.
 pub const LEASE_NAME: &str = "controller-leader-election-capo";
 /// Annotation of the Lease: the leader's gate mode, and which leader wrote it.
 const MODE_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate-mode";
+/// How long the release of the lease may take.
+const RELEASE: Duration = Duration::from_secs(1);
 
 /// The duration of the lease, the renew deadline and the retry period.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +50,9 @@ pub struct Election {
     mode: GateMode,
     /// The latest version of the lease that this process knows, to replace it without reading it again.
     known: Option<Lease>,
+    /// Whether this process may hold the lease: it has sent a write that takes it, and has not read since then that
+    /// another process holds it.
+    may_hold: bool,
     seen: Option<ObservedLease>,
     renewed: Instant,
 }
@@ -81,6 +91,7 @@ impl Election {
             token,
             mode,
             known: None,
+            may_hold: false,
             seen: None,
             renewed: Instant::now(),
         }
@@ -156,21 +167,15 @@ impl Election {
     }
 
     /// Releases the lease, so that the next process need not wait until it expires. The caller has ended all tasks that
-    /// could still write.
+    /// could still write. It may follow a cancelled [`acquire`](Self::acquire) too, whose write may have arrived.
     pub async fn release(&mut self) {
         self.token.revoke();
-        let Some(mut lease) = self.known.take() else {
-            return;
-        };
-        let held = lease.spec.take().unwrap_or_default();
-        if held.holder_identity.as_deref() != Some(self.identity.as_str()) {
+        if !std::mem::take(&mut self.may_hold) {
             return;
         }
-        lease.spec = Some(released(&held, Timestamp::now()));
-        let parameters = PostParams::default();
-        let replace = self.api.replace(LEASE_NAME, &parameters, &lease);
-        match tokio::time::timeout(Duration::from_secs(1), replace).await {
-            Ok(Ok(_)) => tracing::info!(lease = LEASE_NAME, "Released the leader lease"),
+        match timeout(RELEASE, self.release_if_held()).await {
+            Ok(Ok(true)) => tracing::info!(lease = LEASE_NAME, "Released the leader lease"),
+            Ok(Ok(false)) => {}
             Ok(Err(error)) => {
                 tracing::warn!(lease = LEASE_NAME, %error, "Releasing the leader lease failed");
             }
@@ -178,6 +183,33 @@ impl Election {
                 lease = LEASE_NAME,
                 "Releasing the leader lease took too long"
             ),
+        }
+    }
+
+    /// Whether this process held the lease, and has released it. The lease is read first if its version is not known,
+    /// which is so after a renewal that failed or was cancelled.
+    async fn release_if_held(&mut self) -> Result<bool, kube::Error> {
+        let mut known = self.known.take();
+        loop {
+            let newest = match known.take() {
+                Some(lease) => Some(lease),
+                None => self.api.get_opt(LEASE_NAME).await?,
+            };
+            let Some(mut lease) = newest else {
+                return Ok(false);
+            };
+            let held = lease.spec.take().unwrap_or_default();
+            if held.holder_identity.as_deref() != Some(self.identity.as_str()) {
+                return Ok(false);
+            }
+            lease.spec = Some(released(&held, Timestamp::now()));
+            let parameters = PostParams::default();
+            match self.api.replace(LEASE_NAME, &parameters, &lease).await {
+                Ok(_) => return Ok(true),
+                // A cancelled renewal arrived in the meantime, or another process has taken the lease.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -221,9 +253,11 @@ impl Election {
                 .seen
                 .as_ref()
                 .and_then(|seen| seen.spec.holder_identity.clone());
+            self.may_hold = false;
             return Ok(Attempt::HeldByOther(holder.unwrap_or_default()));
         };
         let mode = format!("{} {}", self.mode.as_str(), self.identity);
+        self.may_hold = true;
         let written = if let Some(mut lease) = known {
             lease.spec = Some(spec);
             lease
@@ -256,47 +290,6 @@ impl Election {
     }
 }
 
-/// The leading process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leader {
-    /// The name under which it holds the lease.
-    pub identity: String,
-    /// `enforce`, `observe` or `off`; `None` for a leader that does not record it, such as CAPO.
-    pub mode: Option<String>,
-}
-
-/// The leader according to the Lease in `namespace`, as far as the clocks of the two machines agree. It is for display
-/// only: managers decide by their own clock alone.
-///
-/// # Errors
-/// The lease can't be read.
-pub async fn leader(client: Client, namespace: &str) -> Result<Option<Leader>, kube::Error> {
-    let leases: Api<Lease> = Api::namespaced(client, namespace);
-    let lease = leases.get_opt(LEASE_NAME).await?;
-    Ok(lease.and_then(|lease| leader_of(&lease, Timestamp::now())))
-}
-
-fn leader_of(lease: &Lease, now: Timestamp) -> Option<Leader> {
-    let spec = lease.spec.as_ref()?;
-    let identity = spec
-        .holder_identity
-        .clone()
-        .filter(|name| !name.is_empty())?;
-    let renewed = spec.renew_time.as_ref()?.0;
-    let lasts = spec.lease_duration_seconds.unwrap_or(0).into();
-    if now.duration_since(renewed) > jiff::SignedDuration::from_secs(lasts) {
-        return None;
-    }
-    let annotations = lease.metadata.annotations.as_ref();
-    let mode = annotations
-        .and_then(|annotations| annotations.get(MODE_ANNOTATION))
-        .and_then(|text| text.split_once(' '))
-        // An annotation of an earlier leader does not apply to this one.
-        .filter(|(_, of)| *of == identity)
-        .map(|(mode, _)| mode.to_owned());
-    Some(Leader { identity, mode })
-}
-
 /// A time up to 20 % longer, so that candidates do not try at the same moments. It is never shorter, as
 /// [`capo_core::backoff::jittered`] can make it, because the retry period is the shortest pause in client-go too.
 fn jittered(period: Duration) -> Duration {
@@ -304,43 +297,4 @@ fn jittered(period: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::{Leader, Lease, MODE_ANNOTATION, leader_of};
-
-    fn lease(holder: &str, annotation: Option<&str>) -> Lease {
-        serde_json::from_value(json!({
-            "metadata": {"annotations": annotation.map(|text| json!({MODE_ANNOTATION: text}))},
-            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-11-21T10:00:00.000000Z"},
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn the_leader_is_read_from_the_lease_and_its_mode_from_its_annotation() {
-        let leader = |mode: Option<&str>| {
-            Some(Leader {
-                identity: "us".to_owned(),
-                mode: mode.map(str::to_owned),
-            })
-        };
-        let (during, after) = ("2026-11-21T10:00:14Z", "2026-11-21T10:00:16Z");
-        for (held, now, expected) in [
-            (
-                lease("us", Some("enforce us")),
-                during,
-                leader(Some("enforce")),
-            ),
-            (lease("us", Some("off us")), during, leader(Some("off"))),
-            (lease("us", Some("enforce them")), during, leader(None)),
-            (lease("us", Some("enforce")), during, leader(None)),
-            (lease("us", None), during, leader(None)),
-            (lease("us", Some("enforce us")), after, None),
-            (lease("", Some("enforce us")), during, None),
-            (Lease::default(), during, None),
-        ] {
-            assert_eq!(leader_of(&held, now.parse().unwrap()), expected, "{held:?}");
-        }
-    }
-}
+mod tests;
