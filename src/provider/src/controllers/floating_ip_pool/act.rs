@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     ADDRESS_FINALIZER, FINALIZER, kubernetes, network,
-    observation::{Claim, Observed},
+    observation::Observed,
     observe::CREATION,
     openstack,
     pass::{Action, Pass},
@@ -108,7 +108,7 @@ impl Pass<'_> {
     ) -> StepResult<()> {
         for plan in plans {
             let (claim, fip) = match plan {
-                PoolClaimPlan::Blocked { .. } => continue,
+                PoolClaimPlan::Blocked { .. } | PoolClaimPlan::Waits { .. } => continue,
                 PoolClaimPlan::Answer { claim } => (claim, None),
                 PoolClaimPlan::Give { claim, ip } => {
                     let found = observed.floating_ips.get(ip);
@@ -262,8 +262,8 @@ impl Pass<'_> {
             .map_err(|e| kubernetes(&format!("Releasing IPAddress {name}"), &e))
     }
 
-    async fn create_address(&self, claim: &Claim, ip: IpAddr) -> StepResult<()> {
-        let name = claim.object.name_any();
+    async fn create_address(&self, claim: &IPAddressClaim, ip: IpAddr) -> StepResult<()> {
+        let name = claim.name_any();
         let resource = ApiResource::erase::<IPAddress>(&());
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.context.client.clone(), &self.name.namespace, &resource);
@@ -277,7 +277,7 @@ impl Pass<'_> {
                 api_version: format!("{}/{}", ipam::GROUP, ipam::VERSION),
                 kind: "IPAddressClaim".to_owned(),
                 name: name.clone(),
-                uid: claim.object.uid().unwrap_or_default(),
+                uid: claim.uid().unwrap_or_default(),
                 ..Default::default()
             },
         ]);
@@ -304,11 +304,11 @@ impl Pass<'_> {
     }
 
     /// Writes the name of the `IPAddress`, which is the same as the claim's, into the claim's status.
-    async fn answer(&self, claim: &Claim) -> StepResult<()> {
-        let name = claim.object.name_any();
+    async fn answer(&self, claim: &IPAddressClaim) -> StepResult<()> {
+        let name = claim.name_any();
         let api = self.context.api::<IPAddressClaim>(&self.name.namespace);
         let patch = json!({
-            "metadata": {"resourceVersion": claim.object.resource_version()},
+            "metadata": {"resourceVersion": claim.resource_version()},
             "status": {"addressRef": {"name": name}},
         });
         let written = api

@@ -10,15 +10,6 @@ use jiff::Timestamp;
 use crate::reconcile::ipam::{IPAddress, IPAddressClaim};
 use capo_openstack::network::FloatingIp;
 
-/// A claim on the pool that is not being deleted.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Claim {
-    /// The object.
-    pub object: IPAddressClaim,
-    /// Whether its status names an `IPAddress`.
-    pub answered: bool,
-}
-
 /// An `IPAddress` of the pool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Address {
@@ -45,7 +36,7 @@ pub(super) struct Found {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Observed {
     /// Claims that are not being deleted, oldest first.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<IPAddressClaim>,
     /// The pool's addresses, by name.
     pub addresses: BTreeMap<String, Address>,
     /// Names of `IPAddress`es in the namespace that belong to another pool.

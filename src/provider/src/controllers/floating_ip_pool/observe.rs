@@ -6,7 +6,7 @@ use kube::{Resource, ResourceExt, api::ListParams, runtime::reflector::ObjectRef
 
 use super::{
     ADDRESS_FINALIZER, kubernetes,
-    observation::{Address, Claim, Found, Observed},
+    observation::{Address, Found, Observed},
     openstack,
     pass::Pass,
     validate::Desired,
@@ -81,14 +81,10 @@ impl Observed {
                     && claim.metadata.deletion_timestamp.is_none()
                     && !is_paused(claim, pass)
             })
-            .map(|object| Claim {
-                answered: !object.status.address_ref.name.is_empty(),
-                object,
-            })
             .collect();
         self.claims.sort_by_key(|claim| {
-            let created = claim.object.metadata.creation_timestamp.as_ref();
-            (created.map(|time| time.0), claim.object.name_any())
+            let created = claim.metadata.creation_timestamp.as_ref();
+            (created.map(|time| time.0), claim.name_any())
         });
     }
 

@@ -12,7 +12,10 @@ use super::{
     observation::{Address, Observed},
     validate::Desired,
 };
-use crate::reconcile::uncertain_create::UNANSWERED;
+use crate::reconcile::{
+    ipam::{IPAddress, IPAddressClaim},
+    uncertain_create::UNANSWERED,
+};
 use capo_core::ids::FloatingIpId;
 
 /// What to do about a claim without an address.
@@ -34,6 +37,12 @@ pub(super) enum PoolClaimPlan {
     Allocate {
         /// Index in [`Observed::claims`].
         claim: usize,
+    },
+    /// The `IPAddress` of an earlier claim of the same name still exists. The claim gets another one once that one is
+    /// deleted.
+    Waits {
+        /// The claim's name.
+        claim: String,
     },
     /// An `IPAddress` with the claim's name belongs to another pool or claim.
     Blocked {
@@ -132,17 +141,19 @@ impl PoolPlan {
         let doubt = in_doubt(observed, now);
         let mut waiting = 0;
         for (claim, wanted) in observed.claims.iter().enumerate() {
-            if wanted.answered {
+            if is_answered(observed, wanted) {
                 continue;
             }
-            let name = wanted.object.name_any();
+            let name = wanted.name_any();
             if let Some(address) = observed.addresses.get(&name) {
-                if address.object.spec.claim_ref.name != name {
-                    self.claims.push(PoolClaimPlan::Blocked { claim: name });
-                } else if !address.deleting {
-                    self.claims.push(PoolClaimPlan::Answer { claim });
-                }
-                // An `IPAddress` that is being deleted belonged to an earlier claim of this name.
+                self.claims
+                    .push(if address.object.spec.claim_ref.name != name {
+                        PoolClaimPlan::Blocked { claim: name }
+                    } else if address.deleting || is_of_earlier_claim(&address.object, wanted) {
+                        PoolClaimPlan::Waits { claim: name }
+                    } else {
+                        PoolClaimPlan::Answer { claim }
+                    });
                 continue;
             }
             if observed.foreign_names.contains(&name) {
@@ -166,6 +177,22 @@ impl PoolPlan {
             self.shortage = Some(Shortage::MaxReached { max, waiting });
         }
     }
+}
+
+/// Whether the claim's status names an `IPAddress` that exists. A claim whose `IPAddress` was deleted needs another one.
+fn is_answered(observed: &Observed, claim: &IPAddressClaim) -> bool {
+    let name = &claim.status.address_ref.name;
+    observed.addresses.contains_key(name) || observed.foreign_names.contains(name)
+}
+
+/// Whether the `IPAddress` was created for an earlier claim of the same name. The garbage collector deletes it, because
+/// its owner is gone, and its floating IP is released then. CAPO writes the claim's uid into the owner reference too.
+fn is_of_earlier_claim(address: &IPAddress, claim: &IPAddressClaim) -> bool {
+    let owners = address.owner_references().iter();
+    let mut claims = owners
+        .filter(|owner| owner.kind == "IPAddressClaim")
+        .peekable();
+    claims.peek().is_some() && !claims.any(|owner| claim.metadata.uid.as_ref() == Some(&owner.uid))
 }
 
 /// The time until which a recorded creation may still be carried out; `None` if that time is over.

@@ -122,20 +122,31 @@ pub(super) fn readiness(
     desired: &Desired,
     plan: &PoolPlan,
 ) -> (ConditionState, Outcome) {
-    let blocked: Vec<&str> = plan
-        .claims
-        .iter()
-        .filter_map(|plan| match plan {
-            PoolClaimPlan::Blocked { claim } => Some(claim.as_str()),
-            _ => None,
-        })
-        .collect();
+    let (mut blocked, mut waiting) = (Vec::new(), Vec::new());
+    for plan in &plan.claims {
+        match plan {
+            PoolClaimPlan::Blocked { claim } => blocked.push(claim.as_str()),
+            PoolClaimPlan::Waits { claim } => waiting.push(claim.as_str()),
+            _ => {}
+        }
+    }
+    let mut remarks = Vec::new();
+    if !waiting.is_empty() {
+        remarks.push(format!(
+            "IPAddresses of earlier IPAddressClaims with the names of these ones still exist, and these claims get an \
+             address once those are deleted: {}",
+            waiting.join(", ")
+        ));
+    }
     if let Some(Shortage::InDoubt { until }) = plan.shortage {
         let (reason, text) = (Reason::OpenStackUnavailable, in_doubt_text(until));
         let outcome = Outcome::wait(reason, text.clone(), Duration::from_secs(5));
         return (ConditionState::unmet(reason, text), outcome);
     }
-    let settled = if observed.creation.is_some_and(|at| !is_over(at)) {
+    let settled = if let Some(remark) = remarks.first() {
+        // A watch shows when the IPAddresses are gone.
+        Outcome::wait(Reason::Deleting, remark.clone(), Duration::from_mins(1))
+    } else if observed.creation.is_some_and(|at| !is_over(at)) {
         // The next pass removes the record once the creation can't happen any more.
         Outcome::wait(
             Reason::Ready,
@@ -170,11 +181,12 @@ pub(super) fn readiness(
     let absent = failed(observed, desired);
     if !absent.is_empty() {
         let list: Vec<String> = absent.iter().map(ToString::to_string).collect();
-        ready.message = format!(
+        remarks.push(format!(
             "spec.preAllocatedFloatingIPs names floating IPs that do not exist: {}",
             list.join(", ")
-        );
+        ));
     }
+    ready.message = remarks.join(". ");
     (ready, settled)
 }
 
@@ -246,5 +258,24 @@ mod tests {
         report.give(IpAddr::from([203, 0, 113, 7]));
         assert_eq!(report.claimed.unwrap(), ["203.0.113.7", "203.0.113.9"]);
         assert_eq!(report.available.unwrap(), ["203.0.113.8"]);
+    }
+
+    #[test]
+    fn a_pool_is_ready_and_not_done_while_a_claim_waits_for_an_earlier_one_of_its_name() {
+        let waits = PoolClaimPlan::Waits {
+            claim: "a".to_owned(),
+        };
+        let plan = PoolPlan {
+            claims: vec![waits],
+            ..PoolPlan::of(
+                &Observed::default(),
+                &Desired::default(),
+                Timestamp::UNIX_EPOCH,
+            )
+        };
+        let (ready, outcome) = readiness(&Observed::default(), &Desired::default(), &plan);
+        assert_eq!(ready.reason, Reason::Ready);
+        assert!(ready.message.ends_with(": a"), "{}", ready.message);
+        assert!(matches!(outcome, Outcome::Wait { .. }), "{outcome:?}");
     }
 }
