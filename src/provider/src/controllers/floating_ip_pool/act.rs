@@ -10,9 +10,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    ADDRESS_FINALIZER, FINALIZER, kubernetes, network,
+    ADDRESS_FINALIZER, FINALIZER, creation, kubernetes, network,
     observation::Observed,
-    observe::CREATION,
     openstack,
     pass::{Action, Pass},
     plan::{PoolClaimPlan, PoolEnd, PoolPlan, available, claimed, failed},
@@ -93,10 +92,6 @@ impl Pass<'_> {
         Ok(Action::Settled(outcome))
     }
 
-    fn api(&self) -> Api<OpenStackFloatingIPPool> {
-        self.context.api(&self.name.namespace)
-    }
-
     /// Answers the claims in order. The report is updated after every step.
     async fn answer_claims(
         &mut self,
@@ -151,18 +146,8 @@ impl Pass<'_> {
     /// Records on the pool that a request for a new floating IP is about to be sent. `None` removes the record once the
     /// result of the request is known.
     async fn record_creation(&mut self, at: Option<Timestamp>) -> StepResult<()> {
-        let value = at.map(|at| at.to_string());
-        let patch = json!({"metadata": {"annotations": {CREATION: value}}});
-        self.object = self
-            .api()
-            .patch(
-                &self.name.name,
-                &PatchParams::default(),
-                &Patch::Merge(&patch),
-            )
-            .await
-            .map_err(|e| kubernetes("Recording that a floating IP is allocated", &e))?;
-        Ok(())
+        let api = self.context.api(&self.name.namespace);
+        creation::record(&api, &mut self.object, at).await
     }
 
     async fn allocate(&self, identity: &Identity, network: &str) -> Result<FloatingIp, Error> {

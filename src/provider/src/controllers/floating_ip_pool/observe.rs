@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use kube::{Resource, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
 
 use super::{
-    ADDRESS_FINALIZER, kubernetes,
+    ADDRESS_FINALIZER, creation, kubernetes,
     observation::{Address, Found, Observed},
     openstack,
     pass::Pass,
@@ -22,10 +22,6 @@ use crate::reconcile::{
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
 use capo_core::{Priority, Reason};
 use capo_openstack::network::{FloatingIp, FloatingIpFilter, TagFilter};
-
-/// Annotation: the time at which the creation of a floating IP was requested or its answer was lost. It exists while
-/// the result of that request is unknown.
-pub(super) const CREATION: &str = "infrastructure.cluster.x-k8s.io/floating-ip-creation";
 
 impl Pass<'_> {
     /// Reads the pool's claims, addresses and floating IPs.
@@ -52,11 +48,7 @@ impl Pass<'_> {
             .await
             .map_err(|e| kubernetes("Listing IPAddresses", &e))?;
         let mut observed = Observed {
-            creation: self
-                .object
-                .annotations()
-                .get(CREATION)
-                .and_then(|text| text.parse().ok()),
+            creation: creation::recorded(&self.object),
             deleting: self.object.metadata.deletion_timestamp.is_some(),
             ..Observed::default()
         };
