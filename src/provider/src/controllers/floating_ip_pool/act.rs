@@ -62,9 +62,9 @@ impl Pass<'_> {
             }
             self.release(observed, &release.address).await?;
         }
-        match plan.end {
+        match &plan.end {
             PoolEnd::Goes(floating_ips) => {
-                for (id, ip) in &floating_ips {
+                for (id, ip) in floating_ips {
                     self.delete(identity, id, *ip).await?;
                 }
                 self.context
@@ -74,11 +74,7 @@ impl Pass<'_> {
                 return Ok(Action::Removed);
             }
             PoolEnd::Waits(left) => {
-                return Ok(Action::Settled(report::deleting(
-                    &left,
-                    plan.shortage.as_ref(),
-                    report,
-                )));
+                return Ok(Action::Settled(report::deleting(left, &plan, report)));
             }
             PoolEnd::Stays => {}
         }

@@ -43,6 +43,8 @@ pub(super) struct Observed {
     pub foreign_names: BTreeSet<String>,
     /// Addresses that `IPAddress`es of other pools hold.
     pub elsewhere: BTreeSet<IpAddr>,
+    /// Those of them whose `IPAddress` is not being deleted.
+    pub used_elsewhere: BTreeSet<IpAddr>,
     /// Floating IPs that exist, by address.
     pub floating_ips: BTreeMap<IpAddr, Found>,
     /// Whether Neutron supports tags.

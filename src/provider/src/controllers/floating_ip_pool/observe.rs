@@ -119,7 +119,12 @@ impl Observed {
             // The same address can exist twice only in two different networks, so it is free here if both networks are
             // known and differ.
             let elsewhere = theirs.is_some() && ours.is_some() && theirs != ours;
-            self.elsewhere.extend(ip.filter(|_| !elsewhere));
+            if let Some(ip) = ip.filter(|_| !elsewhere) {
+                self.elsewhere.insert(ip);
+                if object.metadata.deletion_timestamp.is_none() {
+                    self.used_elsewhere.insert(ip);
+                }
+            }
             if here {
                 self.foreign_names.insert(name);
             }

@@ -1,15 +1,12 @@
 //! Decides what to do about every claim of a pool and every address that is released. The functions are pure.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    net::IpAddr,
-};
+use std::{collections::VecDeque, net::IpAddr};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{
-    observation::{Address, Observed},
+    observation::{Address, Found, Observed},
     validate::Desired,
 };
 use crate::reconcile::{
@@ -84,7 +81,7 @@ pub(super) enum PoolEnd {
     Stays,
     /// The pool is being deleted, and these `IPAddress`es are still there.
     Waits(Vec<String>),
-    /// The pool is deleted after these floating IPs, which were allocated for it and are on no port.
+    /// The pool is deleted after these floating IPs, which were allocated for it and are free.
     Goes(Vec<(FloatingIpId, IpAddr)>),
 }
 
@@ -93,6 +90,9 @@ pub(super) enum PoolEnd {
 pub(super) struct PoolPlan {
     /// The addresses to release.
     pub releases: Vec<ReleasePlan>,
+    /// The `IPAddress`es that are released later. Each has a floating IP that would be deleted but is in use. Without
+    /// its `IPAddress` nobody would delete that floating IP once it is free.
+    pub held: Vec<String>,
     /// The claims to answer, in order.
     pub claims: Vec<PoolClaimPlan>,
     /// Why the other claims get no address now.
@@ -104,25 +104,14 @@ pub(super) struct PoolPlan {
 impl PoolPlan {
     /// Decides what the pass does.
     pub(super) fn of(observed: &Observed, desired: &Desired, now: Timestamp) -> Self {
-        let releases = observed
-            .addresses
-            .iter()
-            .filter(|(_, address)| address.deleting && address.has_finalizer)
-            .map(|(name, address)| ReleasePlan {
-                address: name.clone(),
-                delete: address
-                    .ip
-                    .and_then(|ip| observed.floating_ips.get(&ip).map(|found| (found, ip)))
-                    .filter(|(found, _)| found.allocated_for_pool && desired.delete_released)
-                    .map(|(found, ip)| (found.fip.id.clone(), ip)),
-            })
-            .collect();
         let mut plan = Self {
-            releases,
+            releases: Vec::new(),
+            held: Vec::new(),
             claims: Vec::new(),
             shortage: None,
             end: PoolEnd::Stays,
         };
+        plan.release(observed, desired);
         if observed.deleting {
             plan.end = end(observed);
             if let (PoolEnd::Goes(_), Some(until)) = (&plan.end, in_doubt(observed, now)) {
@@ -133,6 +122,27 @@ impl PoolPlan {
             plan.answer(observed, desired, now);
         }
         plan
+    }
+
+    fn release(&mut self, observed: &Observed, desired: &Desired) {
+        let released = observed
+            .addresses
+            .iter()
+            .filter(|(_, address)| address.deleting && address.has_finalizer);
+        for (name, address) in released {
+            let delete = address
+                .ip
+                .and_then(|ip| observed.floating_ips.get(&ip).map(|found| (found, ip)))
+                .filter(|(found, _)| found.allocated_for_pool && desired.delete_released);
+            if delete.is_some_and(|(found, ip)| is_used(observed, found, ip)) {
+                self.held.push(name.clone());
+                continue;
+            }
+            self.releases.push(ReleasePlan {
+                address: name.clone(),
+                delete: delete.map(|(found, ip)| (found.fip.id.clone(), ip)),
+            });
+        }
     }
 
     fn answer(&mut self, observed: &Observed, desired: &Desired, now: Timestamp) {
@@ -209,21 +219,28 @@ pub(super) fn claimed(observed: &Observed) -> impl Iterator<Item = &Address> {
         .filter(|address| !address.deleting)
 }
 
+/// Whether somebody uses the floating IP: it is on a port, regardless of who put it there, or a claim on this pool or
+/// another one has it.
+fn is_used(observed: &Observed, found: &Found, ip: IpAddr) -> bool {
+    found.fip.port_id.is_some()
+        || observed.used_elsewhere.contains(&ip)
+        || claimed(observed).any(|address| address.ip == Some(ip))
+}
+
+/// Whether nobody uses the floating IP and no `IPAddress` has it. One that is being deleted does not use its floating
+/// IP, but it decides first whether the floating IP is deleted.
+fn is_free(observed: &Observed, found: &Found, ip: IpAddr) -> bool {
+    let mut addresses = observed.addresses.values();
+    !is_used(observed, found, ip)
+        && !observed.elsewhere.contains(&ip)
+        && !addresses.any(|address| address.ip == Some(ip))
+}
+
 /// The floating IPs that can be assigned now: first those that the user created, then those that were allocated before.
-/// A floating IP that is on a port is in use, regardless of who put it there.
 pub(super) fn available(observed: &Observed, desired: &Desired) -> Vec<IpAddr> {
-    let held: BTreeSet<IpAddr> = observed
-        .addresses
-        .values()
-        .filter_map(|address| address.ip)
-        .collect();
     let free = |ip: &IpAddr| {
-        !held.contains(ip)
-            && !observed.elsewhere.contains(ip)
-            && observed
-                .floating_ips
-                .get(ip)
-                .is_some_and(|found| found.fip.port_id.is_none())
+        let found = observed.floating_ips.get(ip);
+        found.is_some_and(|found| is_free(observed, found, *ip))
     };
     let allocated = observed
         .floating_ips
@@ -250,9 +267,10 @@ fn end(observed: &Observed) -> PoolEnd {
     if !observed.addresses.is_empty() {
         return PoolEnd::Waits(observed.addresses.keys().cloned().collect());
     }
-    let ours = observed.floating_ips.iter().filter(|(ip, found)| {
-        found.allocated_for_pool && found.fip.port_id.is_none() && !observed.elsewhere.contains(ip)
-    });
+    let ours = observed
+        .floating_ips
+        .iter()
+        .filter(|(ip, found)| found.allocated_for_pool && is_free(observed, found, **ip));
     PoolEnd::Goes(
         ours.map(|(ip, found)| (found.fip.id.clone(), *ip))
             .collect(),

@@ -116,6 +116,17 @@ fn in_doubt_text(until: Timestamp) -> String {
     )
 }
 
+/// Says which `IPAddress`es are released later; `None` if there are none.
+fn held_text(held: &[String]) -> Option<String> {
+    (!held.is_empty()).then(|| {
+        format!(
+            "The floating IPs of these IPAddresses are still in use, and are deleted once they are on no port and no other \
+             IPAddress has them: {}",
+            held.join(", ")
+        )
+    })
+}
+
 /// Returns the pool's condition after every claim was answered for which that is possible, and the outcome of the pass.
 pub(super) fn readiness(
     observed: &Observed,
@@ -130,22 +141,21 @@ pub(super) fn readiness(
             _ => {}
         }
     }
-    let mut remarks = Vec::new();
-    if !waiting.is_empty() {
-        remarks.push(format!(
+    let waiting_text = (!waiting.is_empty()).then(|| {
+        format!(
             "IPAddresses of earlier IPAddressClaims with the names of these ones still exist, and these claims get an \
              address once those are deleted: {}",
             waiting.join(", ")
-        ));
-    }
+        )
+    });
     if let Some(Shortage::InDoubt { until }) = plan.shortage {
         let (reason, text) = (Reason::OpenStackUnavailable, in_doubt_text(until));
         let outcome = Outcome::wait(reason, text.clone(), Duration::from_secs(5));
         return (ConditionState::unmet(reason, text), outcome);
     }
-    let settled = if let Some(remark) = remarks.first() {
+    let settled = if let Some(text) = &waiting_text {
         // A watch shows when the IPAddresses are gone.
-        Outcome::wait(Reason::Deleting, remark.clone(), Duration::from_mins(1))
+        Outcome::wait(Reason::Deleting, text.clone(), Duration::from_mins(1))
     } else if observed.creation.is_some_and(|at| !is_over(at)) {
         // The next pass removes the record once the creation can't happen any more.
         Outcome::wait(
@@ -178,6 +188,8 @@ pub(super) fn readiness(
         return (ConditionState::unmet(Reason::AmbiguousMatch, text), outcome);
     }
     let mut ready = ConditionState::met(Reason::Ready);
+    let held_text = held_text(&plan.held);
+    let mut remarks: Vec<String> = waiting_text.into_iter().chain(held_text).collect();
     let absent = failed(observed, desired);
     if !absent.is_empty() {
         let list: Vec<String> = absent.iter().map(ToString::to_string).collect();
@@ -191,21 +203,17 @@ pub(super) fn readiness(
 }
 
 /// The outcome of a pass over a pool that is being deleted and still has addresses.
-pub(super) fn deleting(
-    left: &[String],
-    shortage: Option<&Shortage>,
-    report: &mut Report,
-) -> Outcome {
-    let (message, pause) = match shortage {
-        Some(Shortage::InDoubt { until }) => (in_doubt_text(*until), 5),
-        // A watch shows when the addresses are gone.
-        _ => (
-            format!(
-                "The pool is deleted once these IPAddresses are deleted; they exist as long as their IPAddressClaims do: {}",
-                left.join(", ")
-            ),
-            60,
-        ),
+pub(super) fn deleting(left: &[String], plan: &PoolPlan, report: &mut Report) -> Outcome {
+    let (message, pause) = if let Some(Shortage::InDoubt { until }) = plan.shortage {
+        (in_doubt_text(until), 5)
+    } else {
+        let waits = format!(
+            "The pool is deleted once these IPAddresses are deleted; they exist as long as their IPAddressClaims do: {}",
+            left.join(", ")
+        );
+        let texts: Vec<String> = [waits].into_iter().chain(held_text(&plan.held)).collect();
+        // A watch shows when the addresses are gone. No watch shows when a floating IP is free.
+        (texts.join(". "), 60)
     };
     report.ready = Some(ConditionState::unmet(Reason::Deleting, message.clone()));
     let pause = Duration::from_secs(pause);

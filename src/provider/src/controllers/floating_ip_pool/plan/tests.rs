@@ -182,7 +182,7 @@ fn only_what_was_allocated_is_deleted_and_only_with_the_policy_delete() {
             address("gone", 3, true),
         ]
         .into(),
-        floating_ips: [floating(1, false, None), floating(2, true, Some("port"))].into(),
+        floating_ips: [floating(1, false, None), floating(2, true, None)].into(),
         ..Observed::default()
     };
     for delete_released in [true, false] {
@@ -304,4 +304,54 @@ fn a_claim_is_answered_as_long_as_the_address_that_it_names_exists() {
     // The claim may have been answered by something else.
     observed.foreign_names = ["a".to_owned()].into();
     assert_eq!(claims(&observed), []);
+}
+
+#[test]
+fn a_floating_ip_in_use_is_deleted_once_it_is_free() {
+    let other = |deleting| ("other".to_owned(), address("other", 3, deleting).1);
+    let mut observed = Observed {
+        addresses: [
+            address("on-port", 1, true),
+            address("elsewhere", 2, true),
+            address("twice", 3, true),
+            other(false),
+        ]
+        .into(),
+        floating_ips: [
+            floating(1, true, Some("port")),
+            floating(2, true, None),
+            floating(3, true, None),
+        ]
+        .into(),
+        elsewhere: [ip(2)].into(),
+        used_elsewhere: [ip(2)].into(),
+        ..Observed::default()
+    };
+    let mut desired = Desired {
+        delete_released: true,
+        ..Desired::default()
+    };
+    let releases = |observed: &Observed, desired: &Desired| {
+        let plan = plan(observed, desired);
+        let releases = plan.releases.into_iter();
+        let deleted: Vec<_> = releases
+            .map(|release| release.delete.map(|(_, ip)| ip))
+            .collect();
+        (plan.held, deleted)
+    };
+    let all = ["elsewhere", "on-port", "twice"].map(str::to_owned);
+    assert_eq!(releases(&observed, &desired), (all.into(), vec![]));
+    observed.deleting = true;
+    let end = plan(&observed, &desired).end;
+    assert!(matches!(end, PoolEnd::Waits(_)), "{end:?}");
+    // Nothing is deleted, so nothing is held.
+    desired.delete_released = false;
+    assert_eq!(releases(&observed, &desired), (vec![], vec![None; 3]));
+    desired.delete_released = true;
+    observed.floating_ips.extend([floating(1, true, None)]);
+    // Two `IPAddress`es of one floating IP that are both being deleted do not wait for each other.
+    observed.used_elsewhere.clear();
+    observed.addresses.extend([other(true)]);
+    let deleted = [2, 1, 3, 3].map(|last| Some(ip(last))).to_vec();
+    assert_eq!(releases(&observed, &desired), (vec![], deleted));
 }
