@@ -110,9 +110,10 @@ impl Pass<'_> {
                 }
                 PoolClaimPlan::Allocate { claim } => {
                     // Every request gets a record of its own, because those before it may have taken minutes.
-                    self.record_creation(Some(Timestamp::now())).await?;
+                    let until = Timestamp::now() + UNANSWERED;
+                    self.record_creation(Some(until)).await?;
                     let answer = self.allocate(identity, network).await;
-                    (claim, Some((self.known(answer).await?, true)))
+                    (claim, Some((self.end_creation(answer).await?, true)))
                 }
             };
             let Some(claim) = observed.claims.get(*claim) else {
@@ -133,17 +134,17 @@ impl Pass<'_> {
         let allocated = plans
             .iter()
             .any(|plan| matches!(plan, PoolClaimPlan::Allocate { .. }));
-        if allocated || observed.creation.is_some_and(report::is_over) {
+        if allocated || observed.creation_until.is_some_and(report::is_over) {
             self.record_creation(None).await?;
         }
         Ok(())
     }
 
-    /// Records on the pool that a request for a new floating IP is about to be sent. `None` removes the record once the
+    /// Records on the pool until when a requested floating IP may still be created. `None` removes the record once the
     /// result of the request is known.
-    async fn record_creation(&mut self, at: Option<Timestamp>) -> StepResult<()> {
+    async fn record_creation(&mut self, until: Option<Timestamp>) -> StepResult<()> {
         let api = self.context.api(&self.name.namespace);
-        creation::record(&api, &mut self.object, at).await
+        creation::record(&api, &mut self.object, until).await
     }
 
     async fn allocate(&self, identity: &Identity, network: &str) -> Result<FloatingIp, Error> {
@@ -164,16 +165,16 @@ impl Pass<'_> {
         Ok(fip)
     }
 
-    /// Returns the floating IP from the answer to its creation. The record of a creation whose result is unknown is
-    /// renewed, because the request may have waited for its turn. The record of a refused creation is removed.
-    async fn known(&mut self, allocated: Result<FloatingIp, Error>) -> StepResult<FloatingIp> {
-        match allocated {
+    /// Returns the floating IP from the answer to its creation. The record of a creation whose result is unknown gets
+    /// another end, because the request may have waited for its turn, and because an answered one is uncertain for a
+    /// shorter time. The record of a refused creation is removed.
+    async fn end_creation(&mut self, answer: Result<FloatingIp, Error>) -> StepResult<FloatingIp> {
+        match answer {
             Ok(fip) => Ok(fip),
             Err(error) => {
-                // A creation that was answered is uncertain for a shorter time, so an earlier time is recorded for it.
-                let answered = UNANSWERED.saturating_sub(uncertain_for(error.status()));
-                let at = error.maybe_done().then(|| Timestamp::now() - answered);
-                self.record_creation(at).await?;
+                let until = Timestamp::now() + uncertain_for(error.status());
+                self.record_creation(error.maybe_done().then_some(until))
+                    .await?;
                 Err(openstack(
                     Reason::OpenStackError,
                     "Allocating a floating IP",

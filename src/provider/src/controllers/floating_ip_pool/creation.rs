@@ -12,23 +12,23 @@ use super::kubernetes;
 use crate::reconcile::StepResult;
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
 
-/// Annotation: the time at which the creation of a floating IP was requested or its answer was lost.
+/// Annotation: the time until which Neutron may still create a requested floating IP.
 const ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/floating-ip-creation";
 
-/// The time in the record; `None` if there is no record.
+/// The time until which Neutron may still create a requested floating IP; `None` if there is no record.
 pub(super) fn recorded(object: &OpenStackFloatingIPPool) -> Option<Timestamp> {
     object.annotations().get(ANNOTATION)?.parse().ok()
 }
 
-/// Writes the record, or removes it if there is no time. Afterwards `object` is the object as it was written, with the
+/// Writes the record, or removes it if `until` is `None`. Afterwards `object` is the object as it was written, with the
 /// generation on which the pass is based: another client may have made a newer one meanwhile, which must not appear as
 /// observed before a pass has handled it.
 pub(super) async fn record(
     api: &Api<OpenStackFloatingIPPool>,
     object: &mut OpenStackFloatingIPPool,
-    at: Option<Timestamp>,
+    until: Option<Timestamp>,
 ) -> StepResult<()> {
-    let value = at.map(|at| at.to_string());
+    let value = until.map(|until| until.to_string());
     let patch = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION: value}}}));
     let mut written = api
         .patch(&object.name_any(), &PatchParams::default(), &patch)
@@ -52,10 +52,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_generation_that_another_client_made_meanwhile_does_not_read_as_observed() {
-        let pool = |generation: i64, at: Timestamp| {
+        let pool = |generation: i64, until: Timestamp| {
             json!({
                 "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackFloatingIPPool",
-                "metadata": {"name": "p", "namespace": "n", "generation": generation, "annotations": {ANNOTATION: at}},
+                "metadata": {"name": "p", "namespace": "n", "generation": generation, "annotations": {ANNOTATION: until}},
                 "spec": {"identityRef": {"name": "c", "cloudName": "c"}},
             })
         };

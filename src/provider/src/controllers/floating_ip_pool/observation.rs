@@ -49,8 +49,9 @@ pub(super) struct Observed {
     pub floating_ips: BTreeMap<IpAddr, Found>,
     /// Whether Neutron supports tags.
     pub tags: bool,
-    /// The time in the record of a creation whose result is unknown.
-    pub creation: Option<Timestamp>,
+    /// The time until which Neutron may still create a floating IP that was requested; `None` if the results of all
+    /// requests are known.
+    pub creation_until: Option<Timestamp>,
     /// Whether the pool is being deleted.
     pub deleting: bool,
 }

@@ -48,7 +48,7 @@ impl Pass<'_> {
             .await
             .map_err(|e| kubernetes("Listing IPAddresses", &e))?;
         let mut observed = Observed {
-            creation: creation::recorded(&self.object),
+            creation_until: creation::recorded(&self.object),
             deleting: self.object.metadata.deletion_timestamp.is_some(),
             ..Observed::default()
         };

@@ -9,10 +9,7 @@ use super::{
     observation::{Address, Found, Observed},
     validate::Desired,
 };
-use crate::reconcile::{
-    ipam::{IPAddress, IPAddressClaim},
-    uncertain_create::UNANSWERED,
-};
+use crate::reconcile::ipam::{IPAddress, IPAddressClaim};
 use capo_core::ids::FloatingIpId;
 
 /// What to do about a claim without an address.
@@ -207,8 +204,7 @@ fn is_of_earlier_claim(address: &IPAddress, claim: &IPAddressClaim) -> bool {
 
 /// The time until which a recorded creation may still be carried out; `None` if that time is over.
 fn in_doubt(observed: &Observed, now: Timestamp) -> Option<Timestamp> {
-    let until = observed.creation?.checked_add(UNANSWERED).ok()?;
-    (until > now).then_some(until)
+    observed.creation_until.filter(|until| *until > now)
 }
 
 /// The addresses that are assigned to claims.

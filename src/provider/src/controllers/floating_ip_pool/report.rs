@@ -103,10 +103,8 @@ pub(super) fn status(
     serde_json::to_value(&status).unwrap_or_default()
 }
 
-pub(super) fn is_over(creation: Timestamp) -> bool {
-    creation
-        .checked_add(UNANSWERED)
-        .is_ok_and(|until| until <= Timestamp::now())
+pub(super) fn is_over(until: Timestamp) -> bool {
+    until <= Timestamp::now()
 }
 
 fn in_doubt_text(until: Timestamp) -> String {
@@ -156,7 +154,7 @@ pub(super) fn readiness(
     let settled = if let Some(text) = &waiting_text {
         // A watch shows when the IPAddresses are gone.
         Outcome::wait(Reason::Deleting, text.clone(), Duration::from_mins(1))
-    } else if observed.creation.is_some_and(|at| !is_over(at)) {
+    } else if observed.creation_until.is_some_and(|until| !is_over(until)) {
         // The next pass removes the record once the creation can't happen any more.
         Outcome::wait(
             Reason::Ready,

@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{super::observation::Found, *};
+use crate::reconcile::uncertain_create::UNANSWERED;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -146,7 +147,7 @@ fn a_creation_whose_answer_was_lost_is_waited_for_and_what_it_made_is_used() {
     let mut observed = Observed {
         claims: vec![claim("a"), claim("b")],
         floating_ips: [floating(1, true, None)].into(),
-        creation: Some(NOW),
+        creation_until: Some(NOW + UNANSWERED),
         ..Observed::default()
     };
     let desired = Desired::default();
