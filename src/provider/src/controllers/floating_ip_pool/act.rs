@@ -10,9 +10,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    ADDRESS_FINALIZER, FINALIZER, kubernetes, network,
-    observation::{Claim, Observed},
-    observe::CREATION,
+    ADDRESS_FINALIZER, FINALIZER, creation, kubernetes, network,
+    observation::Observed,
     openstack,
     pass::{Action, Pass},
     plan::{PoolClaimPlan, PoolEnd, PoolPlan, available, claimed, failed},
@@ -63,9 +62,9 @@ impl Pass<'_> {
             }
             self.release(observed, &release.address).await?;
         }
-        match plan.end {
+        match &plan.end {
             PoolEnd::Goes(floating_ips) => {
-                for (id, ip) in &floating_ips {
+                for (id, ip) in floating_ips {
                     self.delete(identity, id, *ip).await?;
                 }
                 self.context
@@ -75,11 +74,7 @@ impl Pass<'_> {
                 return Ok(Action::Removed);
             }
             PoolEnd::Waits(left) => {
-                return Ok(Action::Settled(report::deleting(
-                    &left,
-                    plan.shortage.as_ref(),
-                    report,
-                )));
+                return Ok(Action::Settled(report::deleting(left, &plan, report)));
             }
             PoolEnd::Stays => {}
         }
@@ -93,10 +88,6 @@ impl Pass<'_> {
         Ok(Action::Settled(outcome))
     }
 
-    fn api(&self) -> Api<OpenStackFloatingIPPool> {
-        self.context.api(&self.name.namespace)
-    }
-
     /// Answers the claims in order. The report is updated after every step.
     async fn answer_claims(
         &mut self,
@@ -108,7 +99,7 @@ impl Pass<'_> {
     ) -> StepResult<()> {
         for plan in plans {
             let (claim, fip) = match plan {
-                PoolClaimPlan::Blocked { .. } => continue,
+                PoolClaimPlan::Blocked { .. } | PoolClaimPlan::Waits { .. } => continue,
                 PoolClaimPlan::Answer { claim } => (claim, None),
                 PoolClaimPlan::Give { claim, ip } => {
                     let found = observed.floating_ips.get(ip);
@@ -119,9 +110,10 @@ impl Pass<'_> {
                 }
                 PoolClaimPlan::Allocate { claim } => {
                     // Every request gets a record of its own, because those before it may have taken minutes.
-                    self.record_creation(Some(Timestamp::now())).await?;
+                    let until = Timestamp::now() + UNANSWERED;
+                    self.record_creation(Some(until)).await?;
                     let answer = self.allocate(identity, network).await;
-                    (claim, Some((self.known(answer).await?, true)))
+                    (claim, Some((self.end_creation(answer).await?, true)))
                 }
             };
             let Some(claim) = observed.claims.get(*claim) else {
@@ -142,27 +134,17 @@ impl Pass<'_> {
         let allocated = plans
             .iter()
             .any(|plan| matches!(plan, PoolClaimPlan::Allocate { .. }));
-        if allocated || observed.creation.is_some_and(report::is_over) {
+        if allocated || observed.creation_until.is_some_and(report::is_over) {
             self.record_creation(None).await?;
         }
         Ok(())
     }
 
-    /// Records on the pool that a request for a new floating IP is about to be sent. `None` removes the record once the
+    /// Records on the pool until when a requested floating IP may still be created. `None` removes the record once the
     /// result of the request is known.
-    async fn record_creation(&mut self, at: Option<Timestamp>) -> StepResult<()> {
-        let value = at.map(|at| at.to_string());
-        let patch = json!({"metadata": {"annotations": {CREATION: value}}});
-        self.object = self
-            .api()
-            .patch(
-                &self.name.name,
-                &PatchParams::default(),
-                &Patch::Merge(&patch),
-            )
-            .await
-            .map_err(|e| kubernetes("Recording that a floating IP is allocated", &e))?;
-        Ok(())
+    async fn record_creation(&mut self, until: Option<Timestamp>) -> StepResult<()> {
+        let api = self.context.api(&self.name.namespace);
+        creation::record(&api, &mut self.object, until).await
     }
 
     async fn allocate(&self, identity: &Identity, network: &str) -> Result<FloatingIp, Error> {
@@ -183,16 +165,16 @@ impl Pass<'_> {
         Ok(fip)
     }
 
-    /// Returns the floating IP from the answer to its creation. The record of a creation whose result is unknown is
-    /// renewed, because the request may have waited for its turn. The record of a refused creation is removed.
-    async fn known(&mut self, allocated: Result<FloatingIp, Error>) -> StepResult<FloatingIp> {
-        match allocated {
+    /// Returns the floating IP from the answer to its creation. The record of a creation whose result is unknown gets
+    /// another end, because the request may have waited for its turn, and because an answered one is uncertain for a
+    /// shorter time. The record of a refused creation is removed.
+    async fn end_creation(&mut self, answer: Result<FloatingIp, Error>) -> StepResult<FloatingIp> {
+        match answer {
             Ok(fip) => Ok(fip),
             Err(error) => {
-                // A creation that was answered is uncertain for a shorter time, so an earlier time is recorded for it.
-                let answered = UNANSWERED.saturating_sub(uncertain_for(error.status()));
-                let at = error.maybe_done().then(|| Timestamp::now() - answered);
-                self.record_creation(at).await?;
+                let until = Timestamp::now() + uncertain_for(error.status());
+                self.record_creation(error.maybe_done().then_some(until))
+                    .await?;
                 Err(openstack(
                     Reason::OpenStackError,
                     "Allocating a floating IP",
@@ -262,8 +244,8 @@ impl Pass<'_> {
             .map_err(|e| kubernetes(&format!("Releasing IPAddress {name}"), &e))
     }
 
-    async fn create_address(&self, claim: &Claim, ip: IpAddr) -> StepResult<()> {
-        let name = claim.object.name_any();
+    async fn create_address(&self, claim: &IPAddressClaim, ip: IpAddr) -> StepResult<()> {
+        let name = claim.name_any();
         let resource = ApiResource::erase::<IPAddress>(&());
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.context.client.clone(), &self.name.namespace, &resource);
@@ -277,7 +259,7 @@ impl Pass<'_> {
                 api_version: format!("{}/{}", ipam::GROUP, ipam::VERSION),
                 kind: "IPAddressClaim".to_owned(),
                 name: name.clone(),
-                uid: claim.object.uid().unwrap_or_default(),
+                uid: claim.uid().unwrap_or_default(),
                 ..Default::default()
             },
         ]);
@@ -304,11 +286,11 @@ impl Pass<'_> {
     }
 
     /// Writes the name of the `IPAddress`, which is the same as the claim's, into the claim's status.
-    async fn answer(&self, claim: &Claim) -> StepResult<()> {
-        let name = claim.object.name_any();
+    async fn answer(&self, claim: &IPAddressClaim) -> StepResult<()> {
+        let name = claim.name_any();
         let api = self.context.api::<IPAddressClaim>(&self.name.namespace);
         let patch = json!({
-            "metadata": {"resourceVersion": claim.object.resource_version()},
+            "metadata": {"resourceVersion": claim.resource_version()},
             "status": {"addressRef": {"name": name}},
         });
         let written = api

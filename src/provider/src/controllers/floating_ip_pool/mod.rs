@@ -7,6 +7,7 @@
 //! the same as CAPO's, so that a pool can be migrated from CAPO and back.
 
 mod act;
+mod creation;
 mod names;
 mod network;
 mod observation;

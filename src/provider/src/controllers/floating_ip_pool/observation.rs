@@ -10,15 +10,6 @@ use jiff::Timestamp;
 use crate::reconcile::ipam::{IPAddress, IPAddressClaim};
 use capo_openstack::network::FloatingIp;
 
-/// A claim on the pool that is not being deleted.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Claim {
-    /// The object.
-    pub object: IPAddressClaim,
-    /// Whether its status names an `IPAddress`.
-    pub answered: bool,
-}
-
 /// An `IPAddress` of the pool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Address {
@@ -45,19 +36,22 @@ pub(super) struct Found {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Observed {
     /// Claims that are not being deleted, oldest first.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<IPAddressClaim>,
     /// The pool's addresses, by name.
     pub addresses: BTreeMap<String, Address>,
     /// Names of `IPAddress`es in the namespace that belong to another pool.
     pub foreign_names: BTreeSet<String>,
     /// Addresses that `IPAddress`es of other pools hold.
     pub elsewhere: BTreeSet<IpAddr>,
+    /// Those of them whose `IPAddress` is not being deleted.
+    pub used_elsewhere: BTreeSet<IpAddr>,
     /// Floating IPs that exist, by address.
     pub floating_ips: BTreeMap<IpAddr, Found>,
     /// Whether Neutron supports tags.
     pub tags: bool,
-    /// The time in the record of a creation whose result is unknown.
-    pub creation: Option<Timestamp>,
+    /// The time until which Neutron may still create a floating IP that was requested; `None` if the results of all
+    /// requests are known.
+    pub creation_until: Option<Timestamp>,
     /// Whether the pool is being deleted.
     pub deleting: bool,
 }

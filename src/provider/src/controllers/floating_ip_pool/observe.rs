@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr};
 use kube::{Resource, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
 
 use super::{
-    ADDRESS_FINALIZER, kubernetes,
-    observation::{Address, Claim, Found, Observed},
+    ADDRESS_FINALIZER, creation, kubernetes,
+    observation::{Address, Found, Observed},
     openstack,
     pass::Pass,
     validate::Desired,
@@ -22,10 +22,6 @@ use crate::reconcile::{
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
 use capo_core::{Priority, Reason};
 use capo_openstack::network::{FloatingIp, FloatingIpFilter, TagFilter};
-
-/// Annotation: the time at which the creation of a floating IP was requested or its answer was lost. It exists while
-/// the result of that request is unknown.
-pub(super) const CREATION: &str = "infrastructure.cluster.x-k8s.io/floating-ip-creation";
 
 impl Pass<'_> {
     /// Reads the pool's claims, addresses and floating IPs.
@@ -52,11 +48,7 @@ impl Pass<'_> {
             .await
             .map_err(|e| kubernetes("Listing IPAddresses", &e))?;
         let mut observed = Observed {
-            creation: self
-                .object
-                .annotations()
-                .get(CREATION)
-                .and_then(|text| text.parse().ok()),
+            creation_until: creation::recorded(&self.object),
             deleting: self.object.metadata.deletion_timestamp.is_some(),
             ..Observed::default()
         };
@@ -81,14 +73,10 @@ impl Observed {
                     && claim.metadata.deletion_timestamp.is_none()
                     && !is_paused(claim, pass)
             })
-            .map(|object| Claim {
-                answered: !object.status.address_ref.name.is_empty(),
-                object,
-            })
             .collect();
         self.claims.sort_by_key(|claim| {
-            let created = claim.object.metadata.creation_timestamp.as_ref();
-            (created.map(|time| time.0), claim.object.name_any())
+            let created = claim.metadata.creation_timestamp.as_ref();
+            (created.map(|time| time.0), claim.name_any())
         });
     }
 
@@ -131,7 +119,12 @@ impl Observed {
             // The same address can exist twice only in two different networks, so it is free here if both networks are
             // known and differ.
             let elsewhere = theirs.is_some() && ours.is_some() && theirs != ours;
-            self.elsewhere.extend(ip.filter(|_| !elsewhere));
+            if let Some(ip) = ip.filter(|_| !elsewhere) {
+                self.elsewhere.insert(ip);
+                if object.metadata.deletion_timestamp.is_none() {
+                    self.used_elsewhere.insert(ip);
+                }
+            }
             if here {
                 self.foreign_names.insert(name);
             }

@@ -1,18 +1,15 @@
 //! Decides what to do about every claim of a pool and every address that is released. The functions are pure.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    net::IpAddr,
-};
+use std::{collections::VecDeque, net::IpAddr};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{
-    observation::{Address, Observed},
+    observation::{Address, Found, Observed},
     validate::Desired,
 };
-use crate::reconcile::uncertain_create::UNANSWERED;
+use crate::reconcile::ipam::{IPAddress, IPAddressClaim};
 use capo_core::ids::FloatingIpId;
 
 /// What to do about a claim without an address.
@@ -34,6 +31,12 @@ pub(super) enum PoolClaimPlan {
     Allocate {
         /// Index in [`Observed::claims`].
         claim: usize,
+    },
+    /// The `IPAddress` of an earlier claim of the same name still exists. The claim gets another one once that one is
+    /// deleted.
+    Waits {
+        /// The claim's name.
+        claim: String,
     },
     /// An `IPAddress` with the claim's name belongs to another pool or claim.
     Blocked {
@@ -75,7 +78,7 @@ pub(super) enum PoolEnd {
     Stays,
     /// The pool is being deleted, and these `IPAddress`es are still there.
     Waits(Vec<String>),
-    /// The pool is deleted after these floating IPs, which were allocated for it and are on no port.
+    /// The pool is deleted after these floating IPs, which were allocated for it and are free.
     Goes(Vec<(FloatingIpId, IpAddr)>),
 }
 
@@ -84,6 +87,9 @@ pub(super) enum PoolEnd {
 pub(super) struct PoolPlan {
     /// The addresses to release.
     pub releases: Vec<ReleasePlan>,
+    /// The `IPAddress`es that are released later. Each has a floating IP that would be deleted but is in use. Without
+    /// its `IPAddress` nobody would delete that floating IP once it is free.
+    pub held: Vec<String>,
     /// The claims to answer, in order.
     pub claims: Vec<PoolClaimPlan>,
     /// Why the other claims get no address now.
@@ -95,25 +101,14 @@ pub(super) struct PoolPlan {
 impl PoolPlan {
     /// Decides what the pass does.
     pub(super) fn of(observed: &Observed, desired: &Desired, now: Timestamp) -> Self {
-        let releases = observed
-            .addresses
-            .iter()
-            .filter(|(_, address)| address.deleting && address.has_finalizer)
-            .map(|(name, address)| ReleasePlan {
-                address: name.clone(),
-                delete: address
-                    .ip
-                    .and_then(|ip| observed.floating_ips.get(&ip).map(|found| (found, ip)))
-                    .filter(|(found, _)| found.allocated_for_pool && desired.delete_released)
-                    .map(|(found, ip)| (found.fip.id.clone(), ip)),
-            })
-            .collect();
         let mut plan = Self {
-            releases,
+            releases: Vec::new(),
+            held: Vec::new(),
             claims: Vec::new(),
             shortage: None,
             end: PoolEnd::Stays,
         };
+        plan.release(observed, desired);
         if observed.deleting {
             plan.end = end(observed);
             if let (PoolEnd::Goes(_), Some(until)) = (&plan.end, in_doubt(observed, now)) {
@@ -126,23 +121,46 @@ impl PoolPlan {
         plan
     }
 
+    fn release(&mut self, observed: &Observed, desired: &Desired) {
+        let released = observed
+            .addresses
+            .iter()
+            .filter(|(_, address)| address.deleting && address.has_finalizer);
+        for (name, address) in released {
+            let delete = address
+                .ip
+                .and_then(|ip| observed.floating_ips.get(&ip).map(|found| (found, ip)))
+                .filter(|(found, _)| found.allocated_for_pool && desired.delete_released);
+            if delete.is_some_and(|(found, ip)| is_used(observed, found, ip)) {
+                self.held.push(name.clone());
+                continue;
+            }
+            self.releases.push(ReleasePlan {
+                address: name.clone(),
+                delete: delete.map(|(found, ip)| (found.fip.id.clone(), ip)),
+            });
+        }
+    }
+
     fn answer(&mut self, observed: &Observed, desired: &Desired, now: Timestamp) {
         let mut free: VecDeque<IpAddr> = available(observed, desired).into();
         let mut given = claimed(observed).count();
         let doubt = in_doubt(observed, now);
         let mut waiting = 0;
         for (claim, wanted) in observed.claims.iter().enumerate() {
-            if wanted.answered {
+            if is_answered(observed, wanted) {
                 continue;
             }
-            let name = wanted.object.name_any();
+            let name = wanted.name_any();
             if let Some(address) = observed.addresses.get(&name) {
-                if address.object.spec.claim_ref.name != name {
-                    self.claims.push(PoolClaimPlan::Blocked { claim: name });
-                } else if !address.deleting {
-                    self.claims.push(PoolClaimPlan::Answer { claim });
-                }
-                // An `IPAddress` that is being deleted belonged to an earlier claim of this name.
+                self.claims
+                    .push(if address.object.spec.claim_ref.name != name {
+                        PoolClaimPlan::Blocked { claim: name }
+                    } else if address.deleting || is_of_earlier_claim(&address.object, wanted) {
+                        PoolClaimPlan::Waits { claim: name }
+                    } else {
+                        PoolClaimPlan::Answer { claim }
+                    });
                 continue;
             }
             if observed.foreign_names.contains(&name) {
@@ -168,10 +186,25 @@ impl PoolPlan {
     }
 }
 
+/// Whether the claim's status names an `IPAddress` that exists. A claim whose `IPAddress` was deleted needs another one.
+fn is_answered(observed: &Observed, claim: &IPAddressClaim) -> bool {
+    let name = &claim.status.address_ref.name;
+    observed.addresses.contains_key(name) || observed.foreign_names.contains(name)
+}
+
+/// Whether the `IPAddress` was created for an earlier claim of the same name. The garbage collector deletes it, because
+/// its owner is gone, and its floating IP is released then. CAPO writes the claim's uid into the owner reference too.
+fn is_of_earlier_claim(address: &IPAddress, claim: &IPAddressClaim) -> bool {
+    let owners = address.owner_references().iter();
+    let mut claims = owners
+        .filter(|owner| owner.kind == "IPAddressClaim")
+        .peekable();
+    claims.peek().is_some() && !claims.any(|owner| claim.metadata.uid.as_ref() == Some(&owner.uid))
+}
+
 /// The time until which a recorded creation may still be carried out; `None` if that time is over.
 fn in_doubt(observed: &Observed, now: Timestamp) -> Option<Timestamp> {
-    let until = observed.creation?.checked_add(UNANSWERED).ok()?;
-    (until > now).then_some(until)
+    observed.creation_until.filter(|until| *until > now)
 }
 
 /// The addresses that are assigned to claims.
@@ -182,21 +215,28 @@ pub(super) fn claimed(observed: &Observed) -> impl Iterator<Item = &Address> {
         .filter(|address| !address.deleting)
 }
 
+/// Whether somebody uses the floating IP: it is on a port, regardless of who put it there, or a claim on this pool or
+/// another one has it.
+fn is_used(observed: &Observed, found: &Found, ip: IpAddr) -> bool {
+    found.fip.port_id.is_some()
+        || observed.used_elsewhere.contains(&ip)
+        || claimed(observed).any(|address| address.ip == Some(ip))
+}
+
+/// Whether nobody uses the floating IP and no `IPAddress` has it. One that is being deleted does not use its floating
+/// IP, but it decides first whether the floating IP is deleted.
+fn is_free(observed: &Observed, found: &Found, ip: IpAddr) -> bool {
+    let mut addresses = observed.addresses.values();
+    !is_used(observed, found, ip)
+        && !observed.elsewhere.contains(&ip)
+        && !addresses.any(|address| address.ip == Some(ip))
+}
+
 /// The floating IPs that can be assigned now: first those that the user created, then those that were allocated before.
-/// A floating IP that is on a port is in use, regardless of who put it there.
 pub(super) fn available(observed: &Observed, desired: &Desired) -> Vec<IpAddr> {
-    let held: BTreeSet<IpAddr> = observed
-        .addresses
-        .values()
-        .filter_map(|address| address.ip)
-        .collect();
     let free = |ip: &IpAddr| {
-        !held.contains(ip)
-            && !observed.elsewhere.contains(ip)
-            && observed
-                .floating_ips
-                .get(ip)
-                .is_some_and(|found| found.fip.port_id.is_none())
+        let found = observed.floating_ips.get(ip);
+        found.is_some_and(|found| is_free(observed, found, *ip))
     };
     let allocated = observed
         .floating_ips
@@ -223,9 +263,10 @@ fn end(observed: &Observed) -> PoolEnd {
     if !observed.addresses.is_empty() {
         return PoolEnd::Waits(observed.addresses.keys().cloned().collect());
     }
-    let ours = observed.floating_ips.iter().filter(|(ip, found)| {
-        found.allocated_for_pool && found.fip.port_id.is_none() && !observed.elsewhere.contains(ip)
-    });
+    let ours = observed
+        .floating_ips
+        .iter()
+        .filter(|(ip, found)| found.allocated_for_pool && is_free(observed, found, **ip));
     PoolEnd::Goes(
         ours.map(|(ip, found)| (found.fip.id.clone(), *ip))
             .collect(),

@@ -103,10 +103,8 @@ pub(super) fn status(
     serde_json::to_value(&status).unwrap_or_default()
 }
 
-pub(super) fn is_over(creation: Timestamp) -> bool {
-    creation
-        .checked_add(UNANSWERED)
-        .is_ok_and(|until| until <= Timestamp::now())
+pub(super) fn is_over(until: Timestamp) -> bool {
+    until <= Timestamp::now()
 }
 
 fn in_doubt_text(until: Timestamp) -> String {
@@ -116,26 +114,47 @@ fn in_doubt_text(until: Timestamp) -> String {
     )
 }
 
+/// Says which `IPAddress`es are released later; `None` if there are none.
+fn held_text(held: &[String]) -> Option<String> {
+    (!held.is_empty()).then(|| {
+        format!(
+            "The floating IPs of these IPAddresses are still in use, and are deleted once they are on no port and no other \
+             IPAddress has them: {}",
+            held.join(", ")
+        )
+    })
+}
+
 /// Returns the pool's condition after every claim was answered for which that is possible, and the outcome of the pass.
 pub(super) fn readiness(
     observed: &Observed,
     desired: &Desired,
     plan: &PoolPlan,
 ) -> (ConditionState, Outcome) {
-    let blocked: Vec<&str> = plan
-        .claims
-        .iter()
-        .filter_map(|plan| match plan {
-            PoolClaimPlan::Blocked { claim } => Some(claim.as_str()),
-            _ => None,
-        })
-        .collect();
+    let (mut blocked, mut waiting) = (Vec::new(), Vec::new());
+    for plan in &plan.claims {
+        match plan {
+            PoolClaimPlan::Blocked { claim } => blocked.push(claim.as_str()),
+            PoolClaimPlan::Waits { claim } => waiting.push(claim.as_str()),
+            _ => {}
+        }
+    }
+    let waiting_text = (!waiting.is_empty()).then(|| {
+        format!(
+            "IPAddresses of earlier IPAddressClaims with the names of these ones still exist, and these claims get an \
+             address once those are deleted: {}",
+            waiting.join(", ")
+        )
+    });
     if let Some(Shortage::InDoubt { until }) = plan.shortage {
         let (reason, text) = (Reason::OpenStackUnavailable, in_doubt_text(until));
         let outcome = Outcome::wait(reason, text.clone(), Duration::from_secs(5));
         return (ConditionState::unmet(reason, text), outcome);
     }
-    let settled = if observed.creation.is_some_and(|at| !is_over(at)) {
+    let settled = if let Some(text) = &waiting_text {
+        // A watch shows when the IPAddresses are gone.
+        Outcome::wait(Reason::Deleting, text.clone(), Duration::from_mins(1))
+    } else if observed.creation_until.is_some_and(|until| !is_over(until)) {
         // The next pass removes the record once the creation can't happen any more.
         Outcome::wait(
             Reason::Ready,
@@ -167,33 +186,32 @@ pub(super) fn readiness(
         return (ConditionState::unmet(Reason::AmbiguousMatch, text), outcome);
     }
     let mut ready = ConditionState::met(Reason::Ready);
+    let held_text = held_text(&plan.held);
+    let mut remarks: Vec<String> = waiting_text.into_iter().chain(held_text).collect();
     let absent = failed(observed, desired);
     if !absent.is_empty() {
         let list: Vec<String> = absent.iter().map(ToString::to_string).collect();
-        ready.message = format!(
+        remarks.push(format!(
             "spec.preAllocatedFloatingIPs names floating IPs that do not exist: {}",
             list.join(", ")
-        );
+        ));
     }
+    ready.message = remarks.join(". ");
     (ready, settled)
 }
 
 /// The outcome of a pass over a pool that is being deleted and still has addresses.
-pub(super) fn deleting(
-    left: &[String],
-    shortage: Option<&Shortage>,
-    report: &mut Report,
-) -> Outcome {
-    let (message, pause) = match shortage {
-        Some(Shortage::InDoubt { until }) => (in_doubt_text(*until), 5),
-        // A watch shows when the addresses are gone.
-        _ => (
-            format!(
-                "The pool is deleted once these IPAddresses are deleted; they exist as long as their IPAddressClaims do: {}",
-                left.join(", ")
-            ),
-            60,
-        ),
+pub(super) fn deleting(left: &[String], plan: &PoolPlan, report: &mut Report) -> Outcome {
+    let (message, pause) = if let Some(Shortage::InDoubt { until }) = plan.shortage {
+        (in_doubt_text(until), 5)
+    } else {
+        let waits = format!(
+            "The pool is deleted once these IPAddresses are deleted; they exist as long as their IPAddressClaims do: {}",
+            left.join(", ")
+        );
+        let texts: Vec<String> = [waits].into_iter().chain(held_text(&plan.held)).collect();
+        // A watch shows when the addresses are gone. No watch shows when a floating IP is free.
+        (texts.join(". "), 60)
     };
     report.ready = Some(ConditionState::unmet(Reason::Deleting, message.clone()));
     let pause = Duration::from_secs(pause);
@@ -246,5 +264,24 @@ mod tests {
         report.give(IpAddr::from([203, 0, 113, 7]));
         assert_eq!(report.claimed.unwrap(), ["203.0.113.7", "203.0.113.9"]);
         assert_eq!(report.available.unwrap(), ["203.0.113.8"]);
+    }
+
+    #[test]
+    fn a_pool_is_ready_and_not_done_while_a_claim_waits_for_an_earlier_one_of_its_name() {
+        let waits = PoolClaimPlan::Waits {
+            claim: "a".to_owned(),
+        };
+        let plan = PoolPlan {
+            claims: vec![waits],
+            ..PoolPlan::of(
+                &Observed::default(),
+                &Desired::default(),
+                Timestamp::UNIX_EPOCH,
+            )
+        };
+        let (ready, outcome) = readiness(&Observed::default(), &Desired::default(), &plan);
+        assert_eq!(ready.reason, Reason::Ready);
+        assert!(ready.message.ends_with(": a"), "{}", ready.message);
+        assert!(matches!(outcome, Outcome::Wait { .. }), "{outcome:?}");
     }
 }

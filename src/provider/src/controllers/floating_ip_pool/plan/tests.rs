@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{super::observation::Found, *};
-use crate::controllers::floating_ip_pool::observation::Claim;
+use crate::reconcile::uncertain_create::UNANSWERED;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -11,11 +11,8 @@ fn ip(last: u8) -> IpAddr {
     IpAddr::from([203, 0, 113, last])
 }
 
-fn claim(name: &str, answered: bool) -> Claim {
-    Claim {
-        object: serde_json::from_value(json!({"metadata": {"name": name}})).unwrap(),
-        answered,
-    }
+fn claim(name: &str) -> IPAddressClaim {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 fn address(claim: &str, last: u8, deleting: bool) -> (String, Address) {
@@ -28,6 +25,21 @@ fn address(claim: &str, last: u8, deleting: bool) -> (String, Address) {
         has_finalizer: true,
     };
     (claim.to_owned(), address)
+}
+
+/// The claim `a` with this uid.
+fn claim_with_uid(uid: &str) -> IPAddressClaim {
+    let mut claim = claim("a");
+    claim.metadata.uid = Some(uid.to_owned());
+    claim
+}
+
+/// The address of the claim `a`, with an owner.
+fn owned_address(kind: &str, uid: &str) -> (String, Address) {
+    let mut address = address("a", 1, false);
+    let owners = json!([{"apiVersion": "ipam.cluster.x-k8s.io/v1beta1", "kind": kind, "name": "a", "uid": uid}]);
+    address.1.object.metadata.owner_references = serde_json::from_value(owners).unwrap();
+    address
 }
 
 fn floating(last: u8, allocated_for_pool: bool, port: Option<&str>) -> (IpAddr, Found) {
@@ -49,7 +61,7 @@ fn plan(observed: &Observed, desired: &Desired) -> PoolPlan {
 #[test]
 fn what_the_user_brought_along_comes_first_then_what_is_there_then_something_new() {
     let observed = Observed {
-        claims: ["a", "b", "c"].map(|name| claim(name, false)).into(),
+        claims: ["a", "b", "c"].map(claim).into(),
         floating_ips: [floating(1, true, None), floating(9, false, None)].into(),
         ..Observed::default()
     };
@@ -83,7 +95,7 @@ fn an_address_is_never_given_twice() {
         ..Desired::default()
     };
     let observed = Observed {
-        claims: vec![claim("new", false)],
+        claims: vec![claim("new")],
         addresses: [address("old", 1, false), address("leaving", 2, true)].into(),
         elsewhere: [ip(3)].into(),
         floating_ips: [
@@ -107,7 +119,7 @@ fn an_address_is_never_given_twice() {
 #[test]
 fn the_limit_counts_what_is_given_out_and_stops_allocations_alone() {
     let mut observed = Observed {
-        claims: ["a", "b", "c"].map(|name| claim(name, false)).into(),
+        claims: ["a", "b", "c"].map(claim).into(),
         addresses: [address("old", 1, false)].into(),
         ..Observed::default()
     };
@@ -133,9 +145,9 @@ fn the_limit_counts_what_is_given_out_and_stops_allocations_alone() {
 #[test]
 fn a_creation_whose_answer_was_lost_is_waited_for_and_what_it_made_is_used() {
     let mut observed = Observed {
-        claims: vec![claim("a", false), claim("b", false)],
+        claims: vec![claim("a"), claim("b")],
         floating_ips: [floating(1, true, None)].into(),
-        creation: Some(NOW),
+        creation_until: Some(NOW + UNANSWERED),
         ..Observed::default()
     };
     let desired = Desired::default();
@@ -171,7 +183,7 @@ fn only_what_was_allocated_is_deleted_and_only_with_the_policy_delete() {
             address("gone", 3, true),
         ]
         .into(),
-        floating_ips: [floating(1, false, None), floating(2, true, Some("port"))].into(),
+        floating_ips: [floating(1, false, None), floating(2, true, None)].into(),
         ..Observed::default()
     };
     for delete_released in [true, false] {
@@ -226,7 +238,7 @@ fn an_address_that_is_there_answers_its_claim_and_another_ones_blocks_it() {
     let mut stranger = address("b", 2, false);
     stranger.1.object.spec.claim_ref.name = "x".to_owned();
     let observed = Observed {
-        claims: ["a", "b", "c", "d"].map(|name| claim(name, false)).into(),
+        claims: ["a", "b", "c", "d"].map(claim).into(),
         addresses: [address("a", 1, false), stranger, address("d", 3, true)].into(),
         foreign_names: ["c".to_owned()].into(),
         ..Observed::default()
@@ -241,6 +253,106 @@ fn an_address_that_is_there_answers_its_claim_and_another_ones_blocks_it() {
             PoolClaimPlan::Blocked {
                 claim: "c".to_owned()
             },
+            PoolClaimPlan::Waits {
+                claim: "d".to_owned()
+            },
         ]
     );
+}
+
+#[test]
+fn an_address_of_an_earlier_claim_of_the_same_name_answers_no_claim() {
+    let waits = PoolClaimPlan::Waits {
+        claim: "a".to_owned(),
+    };
+    let answer = PoolClaimPlan::Answer { claim: 0 };
+    for (address, expected) in [
+        (owned_address("IPAddressClaim", "new"), &answer),
+        (owned_address("IPAddressClaim", "old"), &waits),
+        // Who made the address gave it no claim as its owner.
+        (owned_address("OpenStackFloatingIPPool", "p"), &answer),
+        (address("a", 1, false), &answer),
+        (address("a", 1, true), &waits),
+    ] {
+        let observed = Observed {
+            claims: vec![claim_with_uid("new")],
+            addresses: [address].into(),
+            floating_ips: [floating(1, true, None), floating(2, true, None)].into(),
+            ..Observed::default()
+        };
+        let claims = plan(&observed, &Desired::default()).claims;
+        assert_eq!(
+            claims,
+            std::slice::from_ref(expected),
+            "{:?}",
+            observed.addresses
+        );
+    }
+}
+
+#[test]
+fn a_claim_is_answered_as_long_as_the_address_that_it_names_exists() {
+    let mut observed = Observed {
+        claims: vec![claim("a")],
+        addresses: [address("a", 1, false)].into(),
+        ..Observed::default()
+    };
+    observed.claims[0].status.address_ref.name = "a".to_owned();
+    let claims = |observed: &Observed| plan(observed, &Desired::default()).claims;
+    assert_eq!(claims(&observed), []);
+    observed.addresses.clear();
+    assert_eq!(claims(&observed), [PoolClaimPlan::Allocate { claim: 0 }]);
+    // The claim may have been answered by something else.
+    observed.foreign_names = ["a".to_owned()].into();
+    assert_eq!(claims(&observed), []);
+}
+
+#[test]
+fn a_floating_ip_in_use_is_deleted_once_it_is_free() {
+    let other = |deleting| ("other".to_owned(), address("other", 3, deleting).1);
+    let mut observed = Observed {
+        addresses: [
+            address("on-port", 1, true),
+            address("elsewhere", 2, true),
+            address("twice", 3, true),
+            other(false),
+        ]
+        .into(),
+        floating_ips: [
+            floating(1, true, Some("port")),
+            floating(2, true, None),
+            floating(3, true, None),
+        ]
+        .into(),
+        elsewhere: [ip(2)].into(),
+        used_elsewhere: [ip(2)].into(),
+        ..Observed::default()
+    };
+    let mut desired = Desired {
+        delete_released: true,
+        ..Desired::default()
+    };
+    let releases = |observed: &Observed, desired: &Desired| {
+        let plan = plan(observed, desired);
+        let releases = plan.releases.into_iter();
+        let deleted: Vec<_> = releases
+            .map(|release| release.delete.map(|(_, ip)| ip))
+            .collect();
+        (plan.held, deleted)
+    };
+    let all = ["elsewhere", "on-port", "twice"].map(str::to_owned);
+    assert_eq!(releases(&observed, &desired), (all.into(), vec![]));
+    observed.deleting = true;
+    let end = plan(&observed, &desired).end;
+    assert!(matches!(end, PoolEnd::Waits(_)), "{end:?}");
+    // Nothing is deleted, so nothing is held.
+    desired.delete_released = false;
+    assert_eq!(releases(&observed, &desired), (vec![], vec![None; 3]));
+    desired.delete_released = true;
+    observed.floating_ips.extend([floating(1, true, None)]);
+    // Two `IPAddress`es of one floating IP that are both being deleted do not wait for each other.
+    observed.used_elsewhere.clear();
+    observed.addresses.extend([other(true)]);
+    let deleted = [2, 1, 3, 3].map(|last| Some(ip(last))).to_vec();
+    assert_eq!(releases(&observed, &desired), (vec![], deleted));
 }
