@@ -1,6 +1,8 @@
 //! Deletes a server and everything that was created for it: the server, then trunks and ports, then volumes. The
 //! deletion is complete when a lookup of each of them found none.
 
+mod volumes;
+
 use std::time::{Duration, Instant};
 
 use kube::{Resource, ResourceExt};
@@ -10,10 +12,7 @@ use super::{
     creations::described,
     failed, instance,
     ownership::can_be_its_server,
-    plan::{
-        ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, several_servers,
-        volume_deletion_plan,
-    },
+    plan::{ServerDeletionPlan, server_deletion_plan, several_servers},
     server_state, wait,
 };
 use crate::{
@@ -21,12 +20,9 @@ use crate::{
     kubernetes::events::{CloudObject, Verb},
     reconcile::server_names,
 };
-use capo_api::{
-    v1alpha1::{OpenStackServer, OpenStackServerSpec},
-    v1beta2::BlockDeviceType,
-};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::Priority;
 use capo_core::ids::{PortId, ProjectId, ServerId};
-use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_gate::desired::ServerState;
 use capo_openstack::{
@@ -341,58 +337,6 @@ impl Deletion<'_> {
         let answer = self.cloud.delete_abandoned_port(port, Priority::Gate).await;
         self.deleted(CloudObject::Port, &port.name, port.id.as_str(), answer)
     }
-
-    /// Deletes the volumes. Nova deletes attached volumes with their server, but not those of a server that was never
-    /// created.
-    async fn volumes(&self) -> StepResult<()> {
-        if self.progress.instance_id.is_none() && self.ids_of_others.has_servers() {
-            // The volumes of these names belong to the object of the same name in another namespace.
-            return Ok(());
-        }
-        let mut left = false;
-        for name in volume_names(&self.owner.name, &self.object.spec) {
-            let found = match self.cloud.volumes(&name, READ).await {
-                Ok(found) => found,
-                // A cloud without block storage has no volumes.
-                Err(error) if error.class() == FailureClass::NoService => Vec::new(),
-                Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
-            };
-            let what = described(CloudObject::Volume, &name);
-            if found.is_empty() {
-                self.context.servers.uncertain.check(self.owner, &what)?;
-            }
-            for volume in found {
-                self.found(&what);
-                match volume_deletion_plan(&volume, self.progress.instance_id.as_ref()) {
-                    VolumeDeletionPlan::Leave => {}
-                    VolumeDeletionPlan::Await => left = true,
-                    VolumeDeletionPlan::Delete => {
-                        left = true;
-                        let answer = self.cloud.delete_volume(&volume.id, Priority::Gate).await;
-                        self.deleted(CloudObject::Volume, &name, volume.id.as_str(), answer)?;
-                    }
-                }
-            }
-        }
-        if left {
-            Err(waiting("The server's volumes are being deleted"))
-        } else {
-            Ok(())
-        }
-    }
-}
-
-fn volume_names(server: &str, spec: &OpenStackServerSpec) -> Vec<String> {
-    let root = spec
-        .root_volume
-        .iter()
-        .map(|_| server_names::root_volume(server));
-    let devices = spec
-        .additional_block_devices
-        .iter()
-        .filter(|device| device.storage.type_ == BlockDeviceType::Volume)
-        .map(|device| server_names::device_volume(server, &device.name));
-    root.chain(devices).collect()
 }
 
 fn waiting(message: &str) -> StepError {

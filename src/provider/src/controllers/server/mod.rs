@@ -23,6 +23,7 @@ mod resolve;
 mod server_group;
 mod server_state;
 mod validate;
+mod volume_plan;
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,11 @@
-//! Decides what a pass does about server, ports and volumes, with the errors of what it does not do. The functions are
-//! pure.
+//! Decides what a pass does about server and ports, with the errors of what it does not do. The functions are pure.
 
 use capo_api::v1beta2::ResolvedPortSpec;
 use capo_core::{
     ObjectName,
     ids::{PortId, ServerId},
 };
-use capo_openstack::{
-    network::Port,
-    volume::{NewVolume, Volume, VolumeStatus},
-};
+use capo_openstack::network::Port;
 
 use super::{IdsOfOthers, StepError, ambiguous};
 use crate::reconcile::matching::{Match, resolve};
@@ -149,71 +145,6 @@ pub(super) fn port_plan(
     }
 }
 
-/// What to do about one volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum VolumePlan {
-    /// No volume that could belong to the object has the name.
-    Create,
-    /// This volume is ready to be attached.
-    Attach(Box<Volume>),
-    /// This volume is being created.
-    Wait(Box<Volume>),
-    /// The creation of this volume failed. It is deleted, and then a new one is created.
-    Replace(Box<Volume>),
-    /// This volume has another size, which is given in GiB.
-    WrongSize(u32),
-    /// Several volumes have the name.
-    Ambiguous,
-}
-
-/// Decides what to do about the volumes `found` by their name. A volume that is attached to a server does not belong to
-/// a server that is still to be created.
-pub(super) fn volume_plan(mut found: Vec<Volume>, new: &NewVolume) -> VolumePlan {
-    found.retain(|volume| volume.attachments.is_empty() && volume.status != VolumeStatus::Deleting);
-    let (Some(volume), is_only) = (found.pop(), found.is_empty()) else {
-        return VolumePlan::Create;
-    };
-    match volume.status {
-        _ if !is_only => VolumePlan::Ambiguous,
-        _ if volume.size != new.size => VolumePlan::WrongSize(volume.size),
-        VolumeStatus::Available | VolumeStatus::Reserved => VolumePlan::Attach(Box::new(volume)),
-        VolumeStatus::Error | VolumeStatus::ErrorDeleting => VolumePlan::Replace(Box::new(volume)),
-        _ => VolumePlan::Wait(Box::new(volume)),
-    }
-}
-
-/// What a deletion does about a volume with one of the object's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum VolumeDeletionPlan {
-    /// The volume does not belong to the object, or Nova deletes it.
-    Leave,
-    /// The volume is being deleted already.
-    Await,
-    /// The volume belongs to the object and is not attached.
-    Delete,
-}
-
-/// Decides what a deletion does about a volume. `server` is the id of the server that the object had, if it ever had
-/// one. Nova deletes the volumes that are still attached to that server or being detached from it; on clouds with soft
-/// deletion this happens only after days.
-pub(super) fn volume_deletion_plan(
-    volume: &Volume,
-    server: Option<&ServerId>,
-) -> VolumeDeletionPlan {
-    let elsewhere = volume
-        .attachments
-        .iter()
-        .any(|attachment| Some(&attachment.server_id) != server);
-    match volume.status {
-        _ if elsewhere => VolumeDeletionPlan::Leave,
-        VolumeStatus::Available | VolumeStatus::Error | VolumeStatus::ErrorDeleting => {
-            VolumeDeletionPlan::Delete
-        }
-        _ if server.is_some() => VolumeDeletionPlan::Leave,
-        _ => VolumeDeletionPlan::Await,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -305,74 +236,6 @@ mod tests {
                 Some(&"server".into()),
             );
             assert_eq!(plan, expected, "{found:?}");
-        }
-    }
-
-    fn volume(status: &str, size: u32, attached_to: Option<&str>) -> Volume {
-        let attachments: Vec<_> = attached_to
-            .iter()
-            .map(|server| json!({"server_id": server}))
-            .collect();
-        serde_json::from_value(
-            json!({"id": "v", "name": "m1-root", "status": status, "size": size,
-            "attachments": attachments}),
-        )
-        .unwrap()
-    }
-
-    #[test]
-    fn a_volume_is_attached_when_it_is_ready_and_replaced_when_it_failed() {
-        let new = NewVolume {
-            size: 5,
-            ..NewVolume::default()
-        };
-        let one = |status| Box::new(volume(status, 5, None));
-        for (found, expected) in [
-            (vec![], VolumePlan::Create),
-            (vec![volume("in-use", 5, Some("1"))], VolumePlan::Create),
-            (vec![volume("deleting", 5, None)], VolumePlan::Create),
-            (
-                vec![*one("available")],
-                VolumePlan::Attach(one("available")),
-            ),
-            (vec![*one("reserved")], VolumePlan::Attach(one("reserved"))),
-            (vec![*one("creating")], VolumePlan::Wait(one("creating"))),
-            (
-                vec![*one("downloading")],
-                VolumePlan::Wait(one("downloading")),
-            ),
-            (vec![*one("error")], VolumePlan::Replace(one("error"))),
-            (vec![volume("available", 6, None)], VolumePlan::WrongSize(6)),
-            (
-                vec![*one("available"), *one("available")],
-                VolumePlan::Ambiguous,
-            ),
-        ] {
-            assert_eq!(volume_plan(found.clone(), &new), expected, "{found:?}");
-        }
-    }
-
-    #[test]
-    fn a_volume_is_waited_for_only_where_nova_does_not_delete_it() {
-        use VolumeDeletionPlan::{Await, Delete, Leave};
-        for (status, attached_to, server, expected) in [
-            ("available", None, None, Delete),
-            ("available", None, Some("1"), Delete),
-            ("error", None, Some("1"), Delete),
-            ("error_deleting", None, None, Delete),
-            ("creating", None, None, Await),
-            ("deleting", None, None, Await),
-            // The server is soft-deleted, or its attachment is stale.
-            ("in-use", Some("1"), Some("1"), Leave),
-            ("detaching", Some("1"), Some("1"), Leave),
-            ("deleting", None, Some("1"), Leave),
-            // The volume is attached to another server.
-            ("in-use", Some("2"), Some("1"), Leave),
-            ("in-use", Some("2"), None, Leave),
-        ] {
-            let id = server.map(ServerId::from);
-            let plan = volume_deletion_plan(&volume(status, 1, attached_to), id.as_ref());
-            assert_eq!(plan, expected, "{status} {attached_to:?} {server:?}");
         }
     }
 }
