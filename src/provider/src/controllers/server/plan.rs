@@ -145,6 +145,30 @@ pub(super) fn port_plan(
     }
 }
 
+/// A port's name, and the id of its network if it is known.
+pub(super) type PortName = (String, Option<String>);
+
+/// The names under which a deletion looks for ports, of all `names` of the object's ports. `recorded` ids of ports are
+/// known, in the order of the names, and `found` are those of them that still exist. A port of which the id is known is
+/// not looked up by its name, because once it is gone, a port of that name would be someone else's. It is looked up
+/// while the result of its creation is unknown.
+pub(super) fn ports_to_look_up<'a>(
+    names: &'a [PortName],
+    recorded: usize,
+    found: &[Port],
+    is_uncertain: impl Fn(&str) -> bool,
+) -> Vec<&'a PortName> {
+    // While all of them exist, their names show exactly which ones are known. The order alone can mislead: it skips
+    // ports that were off the server when the ids were looked up, and sub-ports follow at the end.
+    let all_exist = found.len() >= recorded;
+    let is_needed = |(index, (name, _)): &(usize, &PortName)| {
+        let is_found = found.iter().any(|port| port.name == *name);
+        !is_found && (all_exist || *index >= recorded || is_uncertain(name))
+    };
+    let names = names.iter().enumerate().filter(is_needed);
+    names.map(|(_, name)| name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -236,6 +260,37 @@ mod tests {
                 Some(&"server".into()),
             );
             assert_eq!(plan, expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_whose_id_is_known_is_not_looked_up_by_its_name() {
+        let names: Vec<PortName> = ["m1-0", "m1-1"]
+            .map(|name| (name.to_owned(), Some("n".to_owned())))
+            .into();
+        let port_called = |name: &str| Port {
+            name: name.to_owned(),
+            ..port("p", "n", "")
+        };
+        let (first, second) = (port_called("m1-0"), port_called("m1-1"));
+        let sub_port = port_called("vlan-7");
+        for (recorded, found, uncertain, expected) in [
+            (0, vec![], "", &["m1-0", "m1-1"][..]),
+            // The creation ended after the first port.
+            (1, vec![first.clone()], "", &["m1-1"]),
+            (1, vec![], "", &["m1-1"]),
+            (2, vec![first.clone(), second.clone()], "", &[]),
+            (2, vec![second.clone()], "", &[]),
+            (2, vec![], "", &[]),
+            (2, vec![], "m1-0", &["m1-0"]),
+            // The first port was not on the server when the ids were looked up.
+            (1, vec![second.clone()], "", &["m1-0"]),
+            (2, vec![first.clone(), sub_port.clone()], "", &["m1-1"]),
+            (3, vec![sub_port], "", &[]),
+        ] {
+            let names = ports_to_look_up(&names, recorded, &found, |name| name == uncertain);
+            let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, expected, "{recorded} {found:?}");
         }
     }
 }

@@ -36,7 +36,9 @@ pub(super) fn volume_plan(mut found: Vec<Volume>, new: &NewVolume) -> VolumePlan
         _ if !is_only => VolumePlan::Ambiguous,
         _ if volume.size != new.size => VolumePlan::WrongSize(volume.size),
         VolumeStatus::Available | VolumeStatus::Reserved => VolumePlan::Attach(Box::new(volume)),
-        VolumeStatus::Error | VolumeStatus::ErrorDeleting if volume.description != new.description => {
+        VolumeStatus::Error | VolumeStatus::ErrorDeleting
+            if volume.description != new.description =>
+        {
             VolumePlan::Unusable(volume.id)
         }
         VolumeStatus::Error | VolumeStatus::ErrorDeleting => VolumePlan::Replace(Box::new(volume)),
