@@ -20,9 +20,7 @@ use capo_openstack::volume::Volume;
 impl Deletion<'_> {
     /// Deletes the volumes that were created for the object.
     pub(super) async fn volumes(&self) -> StepResult<()> {
-        // The volumes of these names belong to the object of the same name in another namespace.
-        let held_by_another =
-            self.progress.instance_id.is_none() && self.ids_of_others.has_servers();
+        let held_by_another = self.ids_of_others.hold_volumes_of(self.progress);
         let mut left = false;
         let mut kept = Vec::new();
         for wanted in spec_volumes(&self.owner.name, &self.object.spec) {
@@ -45,6 +43,7 @@ impl Deletion<'_> {
             for (volume, plan) in found.into_iter().zip(plans) {
                 match plan {
                     VolumeDeletionPlan::Leave => {}
+                    VolumeDeletionPlan::Await if held_by_another => {}
                     VolumeDeletionPlan::Keep => kept.push(volume),
                     _ if held_by_another => kept.push(volume),
                     VolumeDeletionPlan::Await | VolumeDeletionPlan::Ambiguous => left = true,
