@@ -46,6 +46,9 @@ pub struct Volume {
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
+    /// Its description.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub description: String,
     /// Its status.
     #[serde(default)]
     pub status: VolumeStatus,

@@ -37,7 +37,7 @@ async fn credentials(environment: &Environment, project: &str) {
 }
 
 /// A Secret with the clouds.yaml of `project`.
-async fn credentials_in(environment: &Environment, secret: &str, project: &str) {
+pub(crate) async fn credentials_in(environment: &Environment, secret: &str, project: &str) {
     let user = format!("username: {project}");
     let yaml = environment
         .cloud
@@ -49,7 +49,7 @@ async fn credentials_in(environment: &Environment, secret: &str, project: &str) 
 }
 
 /// The project `other`, with a user of the same name.
-fn second_project(environment: &Environment) {
+pub(crate) fn second_project(environment: &Environment) {
     environment.command(json!({"project": {"id": "other", "name": "other"}}));
     environment.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
 }

@@ -1,7 +1,7 @@
 //! The gate in depth: releases, evidence, joining members, changes of the mode, bad input. The controllers run against
 //! a real kube-apiserver, Cluster API is a script, OpenStack the fake on loopback.
 
-mod another_project;
+pub(crate) mod another_project;
 mod api_server;
 mod bad_input;
 mod bad_spec;

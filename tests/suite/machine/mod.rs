@@ -7,6 +7,7 @@ mod floating_ip_pools;
 mod gates;
 mod images;
 mod killed;
+mod namesakes;
 mod replay;
 mod server_groups;
 mod servers;

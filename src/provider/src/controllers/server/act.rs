@@ -124,7 +124,7 @@ impl Pass<'_> {
         }
         let attached = block_devices::ensure(cloud, &disks, creations).await?;
         if let Some(group) = &self.object.spec.managed_server_group {
-            let id = server_group::ensure(self.context, cloud, group, creations).await?;
+            let id = server_group::ensure(self.context, identity, group, creations).await?;
             resolved.server_group_id = Some(id.into());
             self.progress.resolved = Some(resolved.clone());
         }
@@ -141,7 +141,8 @@ impl Pass<'_> {
         if let (Err(_), Some(group)) = (&made, &self.object.spec.managed_server_group) {
             // The creation of the server may have failed because a user deleted the group, so the group is looked up
             // again.
-            self.context.servers.groups.forget(&group.name);
+            let key = server_group::GroupKey::new(cloud, &identity.project, &group.name);
+            self.context.servers.groups.forget(&key);
         }
         let id = made?;
         cloud.shared_reads().expect_server(&id);

@@ -7,11 +7,14 @@ use super::{
     StepError, StepResult, ambiguous,
     creations::Creations,
     failed, failure,
-    plan::{VolumePlan, volume_plan},
+    volume_plan::{VolumePlan, volume_plan},
     wait,
 };
 use crate::kubernetes::events::CloudObject;
-use capo_core::{FailureClass, Priority, Reason, ids::ImageId};
+use capo_core::{
+    FailureClass, Priority, Reason,
+    ids::{ImageId, VolumeId},
+};
 use capo_openstack::{
     Cloud,
     compute::BlockDevice,
@@ -87,6 +90,7 @@ pub(super) async fn ensure(
                         volume
                     }
                     VolumePlan::Replace(volume) => return Err(replace(cloud, &volume).await),
+                    VolumePlan::Unusable(id) => return Err(unusable(new, &id)),
                     VolumePlan::WrongSize(size) => return Err(wrong_size(new, size)),
                     VolumePlan::Ambiguous => {
                         return Err(ambiguous(format!(
@@ -138,6 +142,15 @@ async fn create(cloud: &Cloud, new: &NewVolume, creations: &Creations) -> StepRe
         |it| it.id.as_str(),
         refused,
     )
+}
+
+/// The error if a volume that may belong to someone else can't be attached.
+fn unusable(new: &NewVolume, id: &VolumeId) -> StepError {
+    ambiguous(format!(
+        "the volume {id} named {} is in ERROR, and its description is not \"{}\", so it is assumed to belong to someone \
+         else: it is neither used nor deleted. Delete it, or rename it",
+        new.name, new.description
+    ))
 }
 
 fn wrong_size(new: &NewVolume, size: u32) -> StepError {

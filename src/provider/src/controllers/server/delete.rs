@@ -1,38 +1,33 @@
 //! Deletes a server and everything that was created for it: the server, then trunks and ports, then volumes. The
 //! deletion is complete when a lookup of each of them found none.
 
+mod ports;
+mod volumes;
+
 use std::time::{Duration, Instant};
 
 use kube::{Resource, ResourceExt};
 
 use super::{
-    IdsOfOthers, Progress, StepError, StepResult, ambiguous,
+    IdsOfOthers, Progress, StepError, StepResult,
     creations::described,
     failed, instance,
     ownership::can_be_its_server,
-    plan::{
-        ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, several_servers,
-        volume_deletion_plan,
-    },
+    plan::{ServerDeletionPlan, server_deletion_plan, several_servers},
     server_state, wait,
 };
 use crate::{
     controllers::{Context, project_match::ProjectMatch},
     kubernetes::events::{CloudObject, Verb},
-    reconcile::server_names,
 };
-use capo_api::{
-    v1alpha1::{OpenStackServer, OpenStackServerSpec},
-    v1beta2::BlockDeviceType,
-};
-use capo_core::ids::{PortId, ProjectId, ServerId};
-use capo_core::{FailureClass, Priority};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::Priority;
+use capo_core::ids::{PortId, ProjectId};
 use capo_core::{ObjectName, Reason};
 use capo_gate::desired::ServerState;
 use capo_openstack::{
     Cloud, Error,
     compute::{Server, ServerStatus, TaskState},
-    network::{Port, PortFilter},
 };
 
 const READ: Priority = Priority::Settling;
@@ -41,7 +36,9 @@ const READ: Priority = Priority::Settling;
 pub(super) struct Deletion<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
-    /// The project of the credentials. Objects of other projects are never deleted.
+    /// The project of the credentials. Ports, and whatever is found by its name, of other projects are never deleted. A
+    /// server whose id is known, and the sub-ports of a trunk, are deleted by their ids without a look at their
+    /// project.
     pub project: &'a ProjectId,
     /// Whether that project is the cluster's.
     pub project_match: ProjectMatch,
@@ -65,8 +62,9 @@ pub(super) struct Leftover {
     pub server: Option<Server>,
     /// Whether the machine controller waits for what was read.
     pub enqueue_machine: bool,
-    /// The sub-ports of its trunks that the status does not contain yet.
-    pub sub_ports: Vec<PortId>,
+    /// The ports that the status does not contain yet: those that were found by their names, and the sub-ports of the
+    /// trunks.
+    pub ports: Vec<PortId>,
 }
 
 impl Deletion<'_> {
@@ -215,184 +213,6 @@ impl Deletion<'_> {
             )
         }))
     }
-
-    async fn ports(&self, leftover: &mut Leftover) -> StepResult<()> {
-        let left = self.leftover_ports().await?;
-        for port in &left {
-            self.found(&described(CloudObject::Port, &port.name));
-            self.delete_port(port, leftover).await?;
-        }
-        if !left.is_empty() && !self.leftover_ports().await?.is_empty() {
-            return Err(waiting("The server's ports are being deleted"));
-        }
-        for (name, _) in self.port_names() {
-            let what = described(CloudObject::Port, &name);
-            self.context.servers.uncertain.check(self.owner, &what)?;
-        }
-        Ok(())
-    }
-
-    /// The ports that still exist. Those of the spec come first, because the other ones belong to their trunks.
-    async fn leftover_ports(&self) -> StepResult<Vec<Port>> {
-        let mut left = Vec::new();
-        if !self.progress.port_ids.is_empty() {
-            let filter = PortFilter {
-                ids: self.progress.port_ids.clone(),
-                ..PortFilter::default()
-            };
-            left = self.list_ports(&filter).await?;
-        }
-        for (name, network_id) in self.port_names() {
-            if left.iter().any(|port| port.name == name) {
-                continue;
-            }
-            let filter = PortFilter {
-                name: Some(name.clone()),
-                project_id: Some(self.project.clone()),
-                network_id: network_id.map(Into::into),
-                ..PortFilter::default()
-            };
-            let found = self.list_ports(&filter).await?;
-            if found.len() > 1 {
-                return Err(ambiguous(format!(
-                    "more than one unused port is named {name}; delete the ones that are not used"
-                )));
-            }
-            left.extend(found);
-        }
-        let names = self.port_names();
-        left.sort_by_key(|port| !names.iter().any(|(name, _)| *name == port.name));
-        Ok(left)
-    }
-
-    /// The ports that no other server uses and no other object has.
-    async fn list_ports(&self, filter: &PortFilter) -> StepResult<Vec<Port>> {
-        let mut found = self
-            .cloud
-            .ports(filter, READ)
-            .await
-            .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
-        let server = self.progress.instance_id.as_ref();
-        let server = server.map(ServerId::as_str);
-        found.retain(|port| {
-            (port.device_id.is_empty() || Some(port.device_id.as_str()) == server)
-                && self.ids_of_others.port(&port.id).is_none()
-        });
-        Ok(found)
-    }
-
-    fn port_names(&self) -> Vec<(String, Option<String>)> {
-        if let Some(resolved) = &self.progress.resolved {
-            return resolved
-                .ports
-                .iter()
-                .map(|port| (port.name.clone(), Some(port.network_id.clone())))
-                .collect();
-        }
-        self.object
-            .spec
-            .ports
-            .iter()
-            .enumerate()
-            .map(|(index, port)| {
-                let name = server_names::port(&self.owner.name, port.name_suffix.as_deref(), index);
-                let network_id = port.network.as_ref().and_then(|network| network.id.clone());
-                (name, network_id)
-            })
-            .collect()
-    }
-
-    async fn delete_port(&self, port: &Port, leftover: &mut Leftover) -> StepResult<()> {
-        let trunks = match self.cloud.trunks(&port.id, READ).await {
-            Ok(trunks) => trunks,
-            // A cloud without the trunk extension has no trunks.
-            Err(error) if error.is_not_found() => Vec::new(),
-            Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
-        };
-        for trunk in trunks {
-            let recorded = &self.progress.port_ids;
-            let sub_ports = trunk.sub_ports.iter().map(|it| it.port_id.clone());
-            leftover
-                .sub_ports
-                .extend(sub_ports.filter(|id| !recorded.contains(id)));
-            if !leftover.sub_ports.is_empty() {
-                // The sub-ports are recorded first, because nothing else shows that they belonged to the trunk once
-                // they are removed from it.
-                return Err(waiting(
-                    "The trunk's sub-ports are recorded before they are deleted",
-                ));
-            }
-            if !trunk.sub_ports.is_empty() {
-                let removed = self
-                    .cloud
-                    .remove_sub_ports(&trunk.id, &trunk.sub_ports, Priority::Gate)
-                    .await;
-                let (verb, object) = (Verb::Update, CloudObject::Trunk);
-                self.removed(verb, object, &trunk.name, trunk.id.as_str(), removed)?;
-                for sub_port in &trunk.sub_ports {
-                    let id = &sub_port.port_id;
-                    let answer = self.cloud.delete_port(id, Priority::Gate).await;
-                    self.deleted(CloudObject::Port, "", id.as_str(), answer)?;
-                }
-            }
-            let answer = self.cloud.delete_trunk(&trunk.id, Priority::Gate).await;
-            self.deleted(CloudObject::Trunk, &trunk.name, trunk.id.as_str(), answer)?;
-        }
-        let answer = self.cloud.delete_abandoned_port(port, Priority::Gate).await;
-        self.deleted(CloudObject::Port, &port.name, port.id.as_str(), answer)
-    }
-
-    /// Deletes the volumes. Nova deletes attached volumes with their server, but not those of a server that was never
-    /// created.
-    async fn volumes(&self) -> StepResult<()> {
-        if self.progress.instance_id.is_none() && self.ids_of_others.has_servers() {
-            // The volumes of these names belong to the object of the same name in another namespace.
-            return Ok(());
-        }
-        let mut left = false;
-        for name in volume_names(&self.owner.name, &self.object.spec) {
-            let found = match self.cloud.volumes(&name, READ).await {
-                Ok(found) => found,
-                // A cloud without block storage has no volumes.
-                Err(error) if error.class() == FailureClass::NoService => Vec::new(),
-                Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
-            };
-            let what = described(CloudObject::Volume, &name);
-            if found.is_empty() {
-                self.context.servers.uncertain.check(self.owner, &what)?;
-            }
-            for volume in found {
-                self.found(&what);
-                match volume_deletion_plan(&volume, self.progress.instance_id.as_ref()) {
-                    VolumeDeletionPlan::Leave => {}
-                    VolumeDeletionPlan::Await => left = true,
-                    VolumeDeletionPlan::Delete => {
-                        left = true;
-                        let answer = self.cloud.delete_volume(&volume.id, Priority::Gate).await;
-                        self.deleted(CloudObject::Volume, &name, volume.id.as_str(), answer)?;
-                    }
-                }
-            }
-        }
-        if left {
-            Err(waiting("The server's volumes are being deleted"))
-        } else {
-            Ok(())
-        }
-    }
-}
-
-fn volume_names(server: &str, spec: &OpenStackServerSpec) -> Vec<String> {
-    let root = spec
-        .root_volume
-        .iter()
-        .map(|_| server_names::root_volume(server));
-    let devices = spec
-        .additional_block_devices
-        .iter()
-        .filter(|device| device.storage.type_ == BlockDeviceType::Volume)
-        .map(|device| server_names::device_volume(server, &device.name));
-    root.chain(devices).collect()
 }
 
 fn waiting(message: &str) -> StepError {

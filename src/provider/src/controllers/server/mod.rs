@@ -23,6 +23,7 @@ mod resolve;
 mod server_group;
 mod server_state;
 mod validate;
+mod volume_plan;
 
 use std::collections::BTreeMap;
 
@@ -113,11 +114,46 @@ impl IdsOfOthers {
         self.servers.get(id)
     }
 
-    fn has_servers(&self) -> bool {
-        !self.servers.is_empty()
+    /// Whether the volumes of an object's names belong to another object. They do if only the other one has got as far
+    /// as a server. Ports come before volumes, so they also do if only the other one has ports.
+    fn hold_volumes_of(&self, progress: &Progress) -> bool {
+        progress.instance_id.is_none()
+            && (!self.servers.is_empty() || progress.port_ids.is_empty() && !self.ports.is_empty())
     }
 
     fn port(&self, id: &PortId) -> Option<&ObjectName> {
         self.ports.get(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_belong_to_the_object_that_has_got_as_far_as_its_volumes() {
+        let holder = ObjectName::new("first", "m1");
+        for (own_server, own_ports, servers, ports, expected) in [
+            (false, false, false, false, false),
+            (false, false, false, true, true),
+            (false, true, false, true, false),
+            (false, true, true, true, true),
+            (true, true, true, true, false),
+        ] {
+            let progress = Progress {
+                instance_id: own_server.then(|| "1".into()),
+                port_ids: own_ports.then(|| "2".into()).into_iter().collect(),
+                ..Progress::default()
+            };
+            let mut others = IdsOfOthers::default();
+            if servers {
+                others.servers.insert("3".into(), holder.clone());
+            }
+            if ports {
+                others.ports.insert("4".into(), holder.clone());
+            }
+            let held = others.hold_volumes_of(&progress);
+            assert_eq!(held, expected, "{progress:?} {others:?}");
+        }
     }
 }

@@ -236,7 +236,7 @@ impl Pass<'_> {
         let mut leftover = Leftover::default();
         let ended = deletion.step(&mut leftover).await;
         self.enqueue_machine = leftover.enqueue_machine;
-        self.progress.port_ids.extend(leftover.sub_ports);
+        self.progress.port_ids.extend(leftover.ports);
         if let Some(server) = leftover.server {
             self.server = Some(server);
         }

@@ -1,15 +1,11 @@
-//! Decides what a pass does about server, ports and volumes, with the errors of what it does not do. The functions are
-//! pure.
+//! Decides what a pass does about server and ports, with the errors of what it does not do. The functions are pure.
 
 use capo_api::v1beta2::ResolvedPortSpec;
 use capo_core::{
     ObjectName,
     ids::{PortId, ServerId},
 };
-use capo_openstack::{
-    network::Port,
-    volume::{NewVolume, Volume, VolumeStatus},
-};
+use capo_openstack::network::Port;
 
 use super::{IdsOfOthers, StepError, ambiguous};
 use crate::reconcile::matching::{Match, resolve};
@@ -149,69 +145,28 @@ pub(super) fn port_plan(
     }
 }
 
-/// What to do about one volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum VolumePlan {
-    /// No volume that could belong to the object has the name.
-    Create,
-    /// This volume is ready to be attached.
-    Attach(Box<Volume>),
-    /// This volume is being created.
-    Wait(Box<Volume>),
-    /// The creation of this volume failed. It is deleted, and then a new one is created.
-    Replace(Box<Volume>),
-    /// This volume has another size, which is given in GiB.
-    WrongSize(u32),
-    /// Several volumes have the name.
-    Ambiguous,
-}
+/// A port's name, and the id of its network if it is known.
+pub(super) type PortName = (String, Option<String>);
 
-/// Decides what to do about the volumes `found` by their name. A volume that is attached to a server does not belong to
-/// a server that is still to be created.
-pub(super) fn volume_plan(mut found: Vec<Volume>, new: &NewVolume) -> VolumePlan {
-    found.retain(|volume| volume.attachments.is_empty() && volume.status != VolumeStatus::Deleting);
-    let (Some(volume), is_only) = (found.pop(), found.is_empty()) else {
-        return VolumePlan::Create;
+/// The names under which a deletion looks for ports, of all `names` of the object's ports. `recorded` ids of ports are
+/// known, in the order of the names, and `found` are those of them that still exist. A port of which the id is known is
+/// not looked up by its name, because once it is gone, a port of that name would be someone else's. It is looked up
+/// while the result of its creation is unknown.
+pub(super) fn ports_to_look_up<'a>(
+    names: &'a [PortName],
+    recorded: usize,
+    found: &[Port],
+    is_uncertain: impl Fn(&str) -> bool,
+) -> Vec<&'a PortName> {
+    // While all of them exist, their names show exactly which ones are known. The order alone can mislead: it skips
+    // ports that were off the server when the ids were looked up, and sub-ports follow at the end.
+    let all_exist = found.len() >= recorded;
+    let is_needed = |(index, (name, _)): &(usize, &PortName)| {
+        let is_found = found.iter().any(|port| port.name == *name);
+        !is_found && (all_exist || *index >= recorded || is_uncertain(name))
     };
-    match volume.status {
-        _ if !is_only => VolumePlan::Ambiguous,
-        _ if volume.size != new.size => VolumePlan::WrongSize(volume.size),
-        VolumeStatus::Available | VolumeStatus::Reserved => VolumePlan::Attach(Box::new(volume)),
-        VolumeStatus::Error | VolumeStatus::ErrorDeleting => VolumePlan::Replace(Box::new(volume)),
-        _ => VolumePlan::Wait(Box::new(volume)),
-    }
-}
-
-/// What a deletion does about a volume with one of the object's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum VolumeDeletionPlan {
-    /// The volume does not belong to the object, or Nova deletes it.
-    Leave,
-    /// The volume is being deleted already.
-    Await,
-    /// The volume belongs to the object and is not attached.
-    Delete,
-}
-
-/// Decides what a deletion does about a volume. `server` is the id of the server that the object had, if it ever had
-/// one. Nova deletes the volumes that are still attached to that server or being detached from it; on clouds with soft
-/// deletion this happens only after days.
-pub(super) fn volume_deletion_plan(
-    volume: &Volume,
-    server: Option<&ServerId>,
-) -> VolumeDeletionPlan {
-    let elsewhere = volume
-        .attachments
-        .iter()
-        .any(|attachment| Some(&attachment.server_id) != server);
-    match volume.status {
-        _ if elsewhere => VolumeDeletionPlan::Leave,
-        VolumeStatus::Available | VolumeStatus::Error | VolumeStatus::ErrorDeleting => {
-            VolumeDeletionPlan::Delete
-        }
-        _ if server.is_some() => VolumeDeletionPlan::Leave,
-        _ => VolumeDeletionPlan::Await,
-    }
+    let names = names.iter().enumerate().filter(is_needed);
+    names.map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]
@@ -308,71 +263,34 @@ mod tests {
         }
     }
 
-    fn volume(status: &str, size: u32, attached_to: Option<&str>) -> Volume {
-        let attachments: Vec<_> = attached_to
-            .iter()
-            .map(|server| json!({"server_id": server}))
-            .collect();
-        serde_json::from_value(
-            json!({"id": "v", "name": "m1-root", "status": status, "size": size,
-            "attachments": attachments}),
-        )
-        .unwrap()
-    }
-
     #[test]
-    fn a_volume_is_attached_when_it_is_ready_and_replaced_when_it_failed() {
-        let new = NewVolume {
-            size: 5,
-            ..NewVolume::default()
+    fn a_port_whose_id_is_known_is_not_looked_up_by_its_name() {
+        let names: Vec<PortName> = ["m1-0", "m1-1"]
+            .map(|name| (name.to_owned(), Some("n".to_owned())))
+            .into();
+        let port_called = |name: &str| Port {
+            name: name.to_owned(),
+            ..port("p", "n", "")
         };
-        let one = |status| Box::new(volume(status, 5, None));
-        for (found, expected) in [
-            (vec![], VolumePlan::Create),
-            (vec![volume("in-use", 5, Some("1"))], VolumePlan::Create),
-            (vec![volume("deleting", 5, None)], VolumePlan::Create),
-            (
-                vec![*one("available")],
-                VolumePlan::Attach(one("available")),
-            ),
-            (vec![*one("reserved")], VolumePlan::Attach(one("reserved"))),
-            (vec![*one("creating")], VolumePlan::Wait(one("creating"))),
-            (
-                vec![*one("downloading")],
-                VolumePlan::Wait(one("downloading")),
-            ),
-            (vec![*one("error")], VolumePlan::Replace(one("error"))),
-            (vec![volume("available", 6, None)], VolumePlan::WrongSize(6)),
-            (
-                vec![*one("available"), *one("available")],
-                VolumePlan::Ambiguous,
-            ),
+        let (first, second) = (port_called("m1-0"), port_called("m1-1"));
+        let sub_port = port_called("vlan-7");
+        for (recorded, found, uncertain, expected) in [
+            (0, vec![], "", &["m1-0", "m1-1"][..]),
+            // The creation ended after the first port.
+            (1, vec![first.clone()], "", &["m1-1"]),
+            (1, vec![], "", &["m1-1"]),
+            (2, vec![first.clone(), second.clone()], "", &[]),
+            (2, vec![second.clone()], "", &[]),
+            (2, vec![], "", &[]),
+            (2, vec![], "m1-0", &["m1-0"]),
+            // The first port was not on the server when the ids were looked up.
+            (1, vec![second.clone()], "", &["m1-0"]),
+            (2, vec![first.clone(), sub_port.clone()], "", &["m1-1"]),
+            (3, vec![sub_port], "", &[]),
         ] {
-            assert_eq!(volume_plan(found.clone(), &new), expected, "{found:?}");
-        }
-    }
-
-    #[test]
-    fn a_volume_is_waited_for_only_where_nova_does_not_delete_it() {
-        use VolumeDeletionPlan::{Await, Delete, Leave};
-        for (status, attached_to, server, expected) in [
-            ("available", None, None, Delete),
-            ("available", None, Some("1"), Delete),
-            ("error", None, Some("1"), Delete),
-            ("error_deleting", None, None, Delete),
-            ("creating", None, None, Await),
-            ("deleting", None, None, Await),
-            // The server is soft-deleted, or its attachment is stale.
-            ("in-use", Some("1"), Some("1"), Leave),
-            ("detaching", Some("1"), Some("1"), Leave),
-            ("deleting", None, Some("1"), Leave),
-            // The volume is attached to another server.
-            ("in-use", Some("2"), Some("1"), Leave),
-            ("in-use", Some("2"), None, Leave),
-        ] {
-            let id = server.map(ServerId::from);
-            let plan = volume_deletion_plan(&volume(status, 1, attached_to), id.as_ref());
-            assert_eq!(plan, expected, "{status} {attached_to:?} {server:?}");
+            let names = ports_to_look_up(&names, recorded, &found, |name| name == uncertain);
+            let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, expected, "{recorded} {found:?}");
         }
     }
 }

@@ -22,14 +22,18 @@ use super::{
     failed,
 };
 use crate::{
-    controllers::Context,
+    controllers::{
+        Context,
+        identity::{Identity, identity},
+    },
     kubernetes::events::CloudObject,
     reconcile::{ReadAt, name_of},
+    subject::Subject,
 };
 use capo_api::v1alpha1::{NamedServerGroup, OpenStackServer};
 use capo_core::{
     Priority, Reason,
-    ids::{ServerGroupId, ServerId},
+    ids::{ProjectId, ServerGroupId, ServerId},
 };
 use capo_openstack::{Cloud, compute::ServerGroup};
 use plan::{
@@ -40,9 +44,32 @@ use plan::{
 /// How long a group that was found is used without another lookup.
 const KEPT: Duration = Duration::from_mins(5);
 
-/// The groups that this process has used, by name. A clone is cheap and shares the data.
+/// A group's name, with everything that makes it another group elsewhere: two clusters can have the same name for a
+/// group, and users choose the names of stand-alone servers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct GroupKey {
+    auth_url: String,
+    region: Option<String>,
+    project: ProjectId,
+    name: String,
+}
+
+impl GroupKey {
+    /// The group of this name in the project of the credentials.
+    pub(super) fn new(cloud: &Cloud, project: &ProjectId, name: &str) -> Self {
+        let profile = cloud.profile();
+        Self {
+            auth_url: profile.auth_url().to_string(),
+            region: profile.region().map(str::to_owned),
+            project: project.clone(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+/// The groups that this process has used. A clone is cheap and shares the data.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ServerGroups(Arc<Mutex<HashMap<String, Group>>>);
+pub(super) struct ServerGroups(Arc<Mutex<HashMap<GroupKey, Group>>>);
 
 #[derive(Debug, Default)]
 struct Group {
@@ -53,38 +80,38 @@ struct Group {
 }
 
 impl ServerGroups {
-    fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+    fn turn(&self, key: &GroupKey) -> Arc<tokio::sync::Mutex<()>> {
         let mut groups = self.0.lock();
-        Arc::clone(&groups.entry(name.to_owned()).or_default().turn)
+        Arc::clone(&groups.entry(key.clone()).or_default().turn)
     }
 
-    fn seen(&self, name: &str) -> Option<ServerGroupId> {
+    fn seen(&self, key: &GroupKey) -> Option<ServerGroupId> {
         let groups = self.0.lock();
-        let seen = groups.get(name)?.seen.as_ref()?;
+        let seen = groups.get(key)?.seen.as_ref()?;
         (seen.age(Instant::now()) < KEPT).then(|| seen.value.clone())
     }
 
-    fn see(&self, name: &str, id: &ServerGroupId) {
+    fn see(&self, key: &GroupKey, id: &ServerGroupId) {
         let mut groups = self.0.lock();
         let seen = ReadAt::new(id.clone(), Instant::now());
-        groups.entry(name.to_owned()).or_default().seen = Some(seen);
+        groups.entry(key.clone()).or_default().seen = Some(seen);
     }
 
     /// Forgets the id, so that the next lookup sends a request.
-    pub(super) fn forget(&self, name: &str) {
-        if let Some(group) = self.0.lock().get_mut(name) {
+    pub(super) fn forget(&self, key: &GroupKey) {
+        if let Some(group) = self.0.lock().get_mut(key) {
             group.seen = None;
         }
     }
 
     /// Removes a deleted group from memory. While another pass waits for the lock, only the id is removed.
-    fn remove(&self, name: &str) {
+    fn remove(&self, key: &GroupKey) {
         let mut groups = self.0.lock();
-        if let Some(group) = groups.get_mut(name) {
+        if let Some(group) = groups.get_mut(key) {
             group.seen = None;
             // One reference is in the map and one is held by the current caller.
             if Arc::strong_count(&group.turn) <= 2 {
-                groups.remove(name);
+                groups.remove(key);
             }
         }
     }
@@ -93,14 +120,16 @@ impl ServerGroups {
 /// The id of the group. If the group does not exist, it is created.
 pub(super) async fn ensure(
     context: &Context,
-    cloud: &Cloud,
+    identity: &Identity,
     group: &NamedServerGroup,
     creations: &Creations,
 ) -> StepResult<ServerGroupId> {
     let groups = &context.servers.groups;
-    let turn = groups.turn(&group.name);
+    let cloud = &identity.cloud;
+    let key = GroupKey::new(cloud, &identity.project, &group.name);
+    let turn = groups.turn(&key);
     let _turn = turn.lock().await;
-    if let Some(id) = groups.seen(&group.name) {
+    if let Some(id) = groups.seen(&key) {
         return Ok(id);
     }
     let id = match server_group_plan(all(cloud).await?, group) {
@@ -110,7 +139,7 @@ pub(super) async fn ensure(
         }
         ServerGroupPlan::Create => create(context, cloud, group, creations).await?,
     };
-    groups.see(&group.name, &id);
+    groups.see(&key, &id);
     Ok(id)
 }
 
@@ -138,7 +167,8 @@ async fn create(
     creations.end(object, name, answer, ServerGroupId::as_str, refused)
 }
 
-/// The objects that name the group, in any namespace, because two clusters can have the same name for a group.
+/// The objects that name the group, in any namespace and with any credentials, because two clusters can have the same
+/// name for a group.
 fn named(context: &Context, group: &str) -> Vec<Arc<OpenStackServer>> {
     let names_it = |object: &OpenStackServer| {
         let named = object.spec.managed_server_group.as_ref();
@@ -162,18 +192,48 @@ impl Deletion<'_> {
             return Ok(());
         };
         let groups = &self.context.servers.groups;
-        let turn = groups.turn(&group.name);
+        let key = GroupKey::new(self.cloud, self.project, &group.name);
+        let turn = groups.turn(&key);
         let _turn = turn.lock().await;
         // An object that is created from now on looks the group up only after this pass has released the lock.
-        let naming = named(self.context, &group.name);
+        let naming = self.sharing(&key).await;
         match server_group_deletion_plan(&naming, self.object.uid().as_deref()) {
             ServerGroupDeletionPlan::Keep => Ok(()),
             ServerGroupDeletionPlan::DeleteUnused => {
                 self.unused_server_groups(group).await?;
-                groups.remove(&group.name);
+                groups.remove(&key);
                 Ok(())
             }
         }
+    }
+
+    /// The objects that name the group and whose credentials lead to its project. An object whose credentials can't be
+    /// used now counts too, so that its group is not deleted.
+    async fn sharing(&self, key: &GroupKey) -> Vec<Arc<OpenStackServer>> {
+        let credentials_of =
+            |object: &OpenStackServer| (object.namespace(), object.spec.identity_ref.clone());
+        // Most objects have the credentials of this one, and every other reference is resolved only once.
+        let mut known = vec![(credentials_of(self.object), true)];
+        let mut sharing = Vec::new();
+        for object in named(self.context, &key.name) {
+            let credentials = credentials_of(&object);
+            let resolved = known.iter().find(|(known, _)| *known == credentials);
+            let shares = if let Some((_, shares)) = resolved {
+                *shares
+            } else {
+                let subject = Subject::new("OpenStackServer", &name_of(&*object));
+                let found = identity(self.context, &subject, &credentials.1).await;
+                let shares = found.map_or(true, |found| {
+                    GroupKey::new(&found.cloud, &found.project, &key.name) == *key
+                });
+                known.push((credentials, shares));
+                shares
+            };
+            if shares {
+                sharing.push(object);
+            }
+        }
+        sharing
     }
 
     async fn unused_server_groups(&self, group: &NamedServerGroup) -> StepResult<()> {
@@ -223,13 +283,31 @@ impl Deletion<'_> {
 mod tests {
     use super::*;
 
+    fn key(region: &str, project: &str) -> GroupKey {
+        GroupKey {
+            auth_url: "https://keystone/v3".to_owned(),
+            region: Some(region.to_owned()),
+            project: project.into(),
+            name: "g".to_owned(),
+        }
+    }
+
     #[test]
     fn a_group_is_known_until_it_is_forgotten() {
         let groups = ServerGroups::default();
-        assert_eq!(groups.seen("g"), None);
-        groups.see("g", &"1".into());
-        assert_eq!(groups.seen("g"), Some("1".into()));
-        groups.forget("g");
-        assert_eq!(groups.seen("g"), None);
+        let key = key("R1", "p");
+        assert_eq!(groups.seen(&key), None);
+        groups.see(&key, &"1".into());
+        assert_eq!(groups.seen(&key), Some("1".into()));
+        groups.forget(&key);
+        assert_eq!(groups.seen(&key), None);
+    }
+
+    #[test]
+    fn a_group_is_not_known_in_another_project_or_region() {
+        let groups = ServerGroups::default();
+        groups.see(&key("R1", "p"), &"1".into());
+        assert_eq!(groups.seen(&key("R1", "q")), None);
+        assert_eq!(groups.seen(&key("R2", "p")), None);
     }
 }
