@@ -17,6 +17,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
+use crate::env::Authority;
 use test_support::{
     waiting::{PATIENCE, until_true},
     webhooks::{Listening, write_at_once, write_pair},
@@ -29,10 +30,18 @@ async fn listening() -> Listening {
 }
 
 async fn connect(listening: &Listening) -> std::io::Result<TlsStream<TcpStream>> {
+    let address = listening.url.trim_start_matches("https://");
+    connect_to(address, &listening.authority).await
+}
+
+/// A connection over TLS to `address`, a port on 127.0.0.1 whose certificate `authority` has signed.
+pub(super) async fn connect_to(
+    address: &str,
+    authority: &Authority,
+) -> std::io::Result<TlsStream<TcpStream>> {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
     let mut roots = rustls::RootCertStore::empty();
-    let root =
-        CertificateDer::from_pem_slice(listening.authority.certificate().as_bytes()).unwrap();
+    let root = CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap();
     roots.add(root).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -40,13 +49,13 @@ async fn connect(listening: &Listening) -> std::io::Result<TlsStream<TcpStream>>
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = TcpStream::connect(listening.url.trim_start_matches("https://")).await?;
+    let stream = TcpStream::connect(address).await?;
     TlsConnector::from(Arc::new(config))
-        .connect(ServerName::try_from("localhost").unwrap(), stream)
+        .connect(ServerName::try_from("127.0.0.1").unwrap(), stream)
         .await
 }
 
-fn conversion(objects: &Value) -> Value {
+pub(super) fn conversion(objects: &Value) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {
         "uid": "u", "desiredAPIVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "objects": objects,
     }})
