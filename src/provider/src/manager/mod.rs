@@ -217,8 +217,7 @@ async fn lead(
         // Controllers that still run must not write any more, so the process ends at once.
         return Err(ManagerError::LeaseLost);
     }
-    stop.complete(&halt, work, election).await;
-    Ok(())
+    stop.complete(&halt, work, election).await
 }
 
 /// The two steps of a stop.
@@ -249,23 +248,33 @@ impl Stop {
     }
 
     /// Ends the controllers and releases the lease.
+    ///
+    /// # Errors
+    /// When the controllers panicked during the stop. The lease is not released then, because nobody knows what still
+    /// runs.
     async fn complete(
         &self,
         halt: &CancellationToken,
         work: JoinHandle<()>,
         election: Option<Election>,
-    ) {
+    ) -> Result<(), ManagerError> {
         tracing::info!("Stopping");
         halt.cancel();
-        let clean = tokio::time::timeout(STOP_WORK, work).await.is_ok();
+        let ended = tokio::time::timeout(STOP_WORK, work).await;
+        let clean = matches!(ended, Ok(Ok(())));
         if let Some(mut election) = election {
             if clean {
                 election.release().await;
             } else {
                 tracing::warn!(
-                    "Some controllers have not ended: the leader lease is not released and expires by itself"
+                    "Some controllers have not ended properly: the leader lease is not released and expires by itself"
                 );
             }
+        }
+        match ended {
+            Ok(Err(panicked)) => Err(panicked.into()),
+            // Requests that do not return in time are no failure of this process.
+            Ok(Ok(())) | Err(_) => Ok(()),
         }
     }
 }
@@ -356,6 +365,23 @@ mod tests {
             listeners: CancellationToken::new(),
             serving: TaskTracker::new(),
         }
+    }
+
+    #[tokio::test]
+    async fn controllers_that_panic_during_the_stop_are_an_error() {
+        let work = tokio::spawn(async { panic!("on purpose") });
+        let ended = stop().complete(&CancellationToken::new(), work, None).await;
+        assert!(
+            matches!(ended, Err(ManagerError::ControllersFailed(_))),
+            "{ended:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn controllers_that_end_by_themselves_end_cleanly() {
+        let halt = CancellationToken::new();
+        let work = tokio::spawn(halt.clone().cancelled_owned());
+        assert!(stop().complete(&halt, work, None).await.is_ok());
     }
 
     #[tokio::test]
