@@ -1,5 +1,8 @@
 //! The handling of one request: its path, its size, the wait for a free slot, its response.
 
+#[cfg(test)]
+mod tests;
+
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
@@ -27,6 +30,10 @@ const SMALL: usize = 256 << 10;
 /// The unit of the body budget.
 const KIB: usize = 1 << 10;
 
+/// The status with which a request is counted whose client left before the answer. HTTP has none for it; nginx logs
+/// this one.
+const CLIENT_LEFT: u16 = 499;
+
 pub(super) struct Routes {
     limits: Limits,
     observer: Arc<dyn WebhookObserver>,
@@ -35,6 +42,39 @@ pub(super) struct Routes {
     /// The number of reviews that may be processed at the same time. More of them than cores would only use more
     /// memory.
     turns: Semaphore,
+}
+
+/// A request that has begun. Its end is counted when this is dropped, because neither a client that leaves nor a panic
+/// lets the handling come to its end.
+struct Counted {
+    observer: Arc<dyn WebhookObserver>,
+    path: &'static str,
+    began: Instant,
+    code: Option<StatusCode>,
+}
+
+impl Counted {
+    fn begin(observer: Arc<dyn WebhookObserver>, path: &'static str) -> Self {
+        observer.request_began(path);
+        Self {
+            observer,
+            path,
+            began: Instant::now(),
+            code: None,
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let code = match self.code {
+            Some(code) => code.as_u16(),
+            None if std::thread::panicking() => StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
+            None => CLIENT_LEFT,
+        };
+        self.observer
+            .request_ended(self.path, code, self.began.elapsed());
+    }
 }
 
 /// A known path.
@@ -102,8 +142,7 @@ impl Routes {
         let Some(route) = Route::of(request.uri().path()) else {
             return text(StatusCode::NOT_FOUND, "there is nothing at this path\n");
         };
-        let began = Instant::now();
-        self.observer.request_began(route.path);
+        let mut counted = Counted::begin(Arc::clone(&self.observer), route.path);
         let result = if request.method() == Method::POST {
             tokio::time::timeout(
                 self.limits.answer + self.limits.body,
@@ -134,8 +173,7 @@ impl Routes {
                 refusal(status, &message)
             }
         };
-        self.observer
-            .request_ended(route.path, response.status().as_u16(), began.elapsed());
+        counted.code = Some(response.status());
         response
     }
 
