@@ -3,6 +3,7 @@
 //! Every size, time and number is bounded here, because any client that reaches the port may send any data: the API
 //! server presents no client certificate.
 
+mod body;
 mod observer;
 mod routes;
 
@@ -57,7 +58,8 @@ pub struct Limits {
     pub admission_bytes: usize,
     /// Bytes of a ConversionReview: a list of some thousand clusters.
     pub conversion_bytes: usize,
-    /// Bytes of all bodies that are held at the same time; at least the largest single limit.
+    /// Bytes of all bodies that are held at the same time; at least the largest single limit, which is reserved for one
+    /// body while others share the rest.
     pub bytes_in_flight: usize,
     /// Open connections; more wait in the kernel's queue.
     pub connections: usize,
