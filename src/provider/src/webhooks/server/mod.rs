@@ -68,10 +68,14 @@ pub struct Limits {
     /// Time for a request's headers. It also ends idle connections. It is longer than the 90 s after which the API
     /// server itself closes them; otherwise the API server might send a request while this end closes the connection.
     pub headers: Duration,
-    /// Time for a request's body.
+    /// Time for a request's body, including the wait for its room.
     pub body: Duration,
-    /// Time for a response, including the wait for a free slot. The API server stops waiting after 10 s by default.
-    pub answer: Duration,
+    /// Time from the head of an AdmissionReview to its response, with all waits. The shipped configuration lets the API
+    /// server wait 10 s.
+    pub admission_time: Duration,
+    /// The same of a ConversionReview. The API server waits 30 s, which several large lists one after the other may
+    /// need.
+    pub conversion_time: Duration,
     /// Time between two reads of the certificate's files.
     pub certificate_poll: Duration,
     /// Time for open requests to end after a stop.
@@ -87,8 +91,9 @@ impl Default for Limits {
             connections: 1000,
             handshake: Duration::from_secs(10),
             headers: Duration::from_secs(100),
-            body: Duration::from_secs(20),
-            answer: Duration::from_secs(20),
+            body: Duration::from_secs(10),
+            admission_time: Duration::from_secs(10),
+            conversion_time: Duration::from_secs(30),
             certificate_poll: Duration::from_secs(10),
             stop: Duration::from_secs(10),
         }

@@ -153,7 +153,10 @@ impl Routes {
         };
         let mut counted = Counted::begin(Arc::clone(&self.observer), route.path);
         let result = if request.method() == Method::POST {
-            let time = self.limits.answer + self.limits.body;
+            let time = match route.review {
+                ReviewKind::Conversion => self.limits.conversion_time,
+                ReviewKind::Admission(_) => self.limits.admission_time,
+            };
             tokio::time::timeout(time, self.review(route, request))
                 .await
                 .unwrap_or_else(|_| {
