@@ -21,7 +21,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::
 use crate::manager::{self, Settings, settings::normalise};
 
 /// The number of threads that run tasks. Two are enough, because the tasks mostly wait.
-const WORKER_THREADS: usize = 2;
+pub(crate) const WORKER_THREADS: usize = 2;
 
 /// Cluster API infrastructure provider for OpenStack.
 ///

@@ -28,7 +28,7 @@ use crate::{
 const CONVERT: &str = "/convert";
 
 /// Bodies up to this size are processed on the same thread, because handing them to another thread takes longer.
-const SMALL: usize = 256 << 10;
+const SMALL: usize = 128 << 10;
 
 /// The status with which a request is counted whose client left before the answer. HTTP has none for it; nginx logs
 /// this one.

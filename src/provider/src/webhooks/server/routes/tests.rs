@@ -11,7 +11,10 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
-use crate::http::{CertificateObserver, Listener, ListenerLimits, Transport};
+use crate::{
+    http::{CertificateObserver, Listener, ListenerLimits, Transport},
+    webhooks::size_estimate,
+};
 
 const VALIDATE: &str = "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackmachine";
 /// The time after which a wait has failed.
@@ -227,4 +230,26 @@ async fn bodies_that_do_not_fit_together_are_answered_one_after_the_other() {
         assert_eq!(answer.await.unwrap(), "HTTP/1.1 200 OK");
     }
     until("everything is free", || served.is_idle()).await;
+}
+
+#[test]
+fn the_bounds_together_fit_into_the_memory_of_the_deployment() {
+    const MIB: usize = 1 << 20;
+    let deployment = include_str!("../../../../../../deploy/deployment.yaml");
+    let (_, limits) = deployment.split_once("limits:").unwrap();
+    let (_, memory) = limits.split_once("memory: ").unwrap();
+    let (memory, _) = memory.split_once("Mi\n").unwrap();
+    let allowed = memory.parse::<usize>().unwrap() * MIB;
+
+    let limits = Limits::default();
+    // docs/sizing.md promises this for 150 clusters.
+    let manager = 40 * MIB;
+    // One large review has a turn: two trees of an update, or one tree and the answer of a conversion.
+    let answer = limits.conversion_bytes + limits.conversion_bytes / 8;
+    let large = size_estimate::MOST_BYTES + size_estimate::MOST_BYTES.max(answer);
+    // Every thread may have a small review, at worst of objects in objects.
+    let objects = SMALL / r#"{"":}"#.len();
+    let small = crate::cli::WORKER_THREADS * size_estimate::of(&r#"{"":"#.repeat(objects));
+    let sum = manager + limits.bytes_in_flight + large + small;
+    assert!(sum <= allowed, "{} MiB", sum / MIB);
 }
