@@ -49,7 +49,7 @@ pub(super) async fn serve_webhooks(
     stop: CancellationToken,
 ) {
     if settings.webhook_port == 0 {
-        readiness.webhooks_serve();
+        readiness.no_webhooks();
         return;
     }
     let mut of_server = server::Settings::new(settings.webhook_port, settings.webhook_cert_dir);
@@ -72,7 +72,7 @@ pub(super) async fn serve_webhooks(
             () = tokio::time::sleep(CERTIFICATE_RETRY) => {}
         }
     };
-    readiness.webhooks_serve();
+    let _served = readiness.webhooks_are_served();
     tracing::info!(port = of_server.address.port(), "Serving webhooks");
     server.serve(stop).await;
 }

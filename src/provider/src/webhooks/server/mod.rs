@@ -14,10 +14,7 @@ use std::{
     io,
     net::{Ipv6Addr, SocketAddr},
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -128,28 +125,12 @@ pub enum ServerError {
     Tls(#[from] rustls::Error),
 }
 
-/// Whether the server answers requests; for `/readyz`. Clones share one state.
-#[derive(Debug, Clone, Default)]
-pub struct Ready(Arc<AtomicBool>);
-
-impl Ready {
-    /// True from the moment that requests are answered until the stop begins.
-    pub fn get(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn set(&self, ready: bool) {
-        self.0.store(ready, Ordering::Release);
-    }
-}
-
 /// A bound port with a certificate.
 pub struct Server {
     listener: Listener,
     certificates: Certificates,
     routes: Arc<Routes>,
     limits: Limits,
-    ready: Ready,
 }
 
 impl Server {
@@ -178,18 +159,12 @@ impl Server {
             certificates,
             routes: Arc::new(Routes::new(limits, observer)),
             limits,
-            ready: Ready::default(),
         })
     }
 
     /// The bound address, with its port if port 0 was requested.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
-    }
-
-    /// The flag for `/readyz`.
-    pub fn ready(&self) -> Ready {
-        self.ready.clone()
     }
 
     /// Answers requests until `shutdown`, then accepts no new ones and waits a bounded time for the open ones.
@@ -199,19 +174,13 @@ impl Server {
             certificates,
             routes,
             limits,
-            ready,
         } = self;
         let watch = certificates.watch(limits.certificate_poll);
         let _watching = AbortOnDropHandle::new(tokio::spawn(watch));
-        ready.set(true);
-        let not_ready = async {
-            shutdown.cancelled().await;
-            ready.set(false);
-        };
-        let serve = listener.serve(shutdown.clone(), move |request| {
+        let serve = listener.serve(shutdown, move |request| {
             let routes = Arc::clone(&routes);
             async move { routes.respond(request).await }
         });
-        tokio::join!(serve, not_ready);
+        serve.await;
     }
 }
