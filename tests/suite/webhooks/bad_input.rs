@@ -154,7 +154,7 @@ fn bodies() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
             "more values than any object needs",
             conversion(&format!("[{}0]", "{},".repeat(400_000))),
             200,
-            "values, allowed are",
+            "MiB of memory, allowed are 32",
         ),
         (
             "a megabyte of the same key",

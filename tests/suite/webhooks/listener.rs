@@ -17,6 +17,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
+use crate::env::Authority;
 use test_support::{
     waiting::{PATIENCE, until_true},
     webhooks::{Listening, write_at_once, write_pair},
@@ -29,10 +30,18 @@ async fn listening() -> Listening {
 }
 
 async fn connect(listening: &Listening) -> std::io::Result<TlsStream<TcpStream>> {
+    let address = listening.url.trim_start_matches("https://");
+    connect_to(address, &listening.authority).await
+}
+
+/// A connection over TLS to `address`, a port on 127.0.0.1 whose certificate `authority` has signed.
+pub(super) async fn connect_to(
+    address: &str,
+    authority: &Authority,
+) -> std::io::Result<TlsStream<TcpStream>> {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
     let mut roots = rustls::RootCertStore::empty();
-    let root =
-        CertificateDer::from_pem_slice(listening.authority.certificate().as_bytes()).unwrap();
+    let root = CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap();
     roots.add(root).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -40,13 +49,13 @@ async fn connect(listening: &Listening) -> std::io::Result<TlsStream<TcpStream>>
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = TcpStream::connect(listening.url.trim_start_matches("https://")).await?;
+    let stream = TcpStream::connect(address).await?;
     TlsConnector::from(Arc::new(config))
-        .connect(ServerName::try_from("localhost").unwrap(), stream)
+        .connect(ServerName::try_from("127.0.0.1").unwrap(), stream)
         .await
 }
 
-fn conversion(objects: &Value) -> Value {
+pub(super) fn conversion(objects: &Value) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {
         "uid": "u", "desiredAPIVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "objects": objects,
     }})
@@ -69,7 +78,6 @@ async fn reviews_are_answered_and_nothing_else() {
         .await
         .unwrap();
     assert_eq!(answer.status(), 200);
-    assert!(listening.ready.get());
     assert_eq!(answer.headers()["content-type"], "application/json");
     let answer: Value = answer.json().await.unwrap();
     assert_eq!(
@@ -324,7 +332,11 @@ async fn a_stop_lets_open_requests_end() {
     })
     .await;
     listening.stop.cancel();
-    until_true("it is not ready any more", async || !listening.ready.get()).await;
+    let address = listening.url.trim_start_matches("https://");
+    until_true("no connection is accepted any more", async || {
+        TcpStream::connect(address).await.is_err()
+    })
+    .await;
     open.write_all(&body.as_bytes()[1..]).await.unwrap();
     let mut answer = Vec::new();
     let _ = open.read_to_end(&mut answer).await;

@@ -5,4 +5,5 @@ mod bad_input;
 mod kubectl;
 mod listener;
 mod migration;
+mod stop;
 mod versions;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use capo_api::{ConversionTarget, crds};
-use capo_rs::webhooks::server::{Ready, Server, Settings, WebhookObserver};
+use capo_rs::webhooks::server::{Server, Settings, WebhookObserver};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
@@ -26,7 +26,6 @@ pub struct Listening {
     pub url: String,
     pub authority: Authority,
     pub folder: tempfile::TempDir,
-    pub ready: Ready,
     pub stop: CancellationToken,
     pub task: AbortOnDropHandle<()>,
 }
@@ -45,12 +44,10 @@ impl Listening {
         change(&mut settings);
         let server = Server::bind(settings, observer).await?;
         let stop = CancellationToken::new();
-        let ready = server.ready();
         Ok(Self {
             url: format!("https://{}", server.local_addr()?),
             authority,
             folder,
-            ready,
             task: AbortOnDropHandle::new(tokio::spawn(server.serve(stop.clone()))),
             stop,
         })

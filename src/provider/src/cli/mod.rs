@@ -21,7 +21,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::
 use crate::manager::{self, Settings, settings::normalise};
 
 /// The number of threads that run tasks. Two are enough, because the tasks mostly wait.
-const WORKER_THREADS: usize = 2;
+pub(crate) const WORKER_THREADS: usize = 2;
 
 /// Cluster API infrastructure provider for OpenStack.
 ///
@@ -179,7 +179,7 @@ fn run_manager(settings: Settings) -> ExitCode {
     manager::start_logging(settings.verbosity, settings.logging_format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
-        // Blocking work is name resolution and reading small files.
+        // Blocking work is name resolution, reading small files, and one large review of a webhook at a time.
         .max_blocking_threads(8)
         .enable_all()
         .build();
@@ -191,7 +191,7 @@ fn run_manager(settings: Settings) -> ExitCode {
         }
     };
     let outcome = runtime.block_on(manager::run(settings));
-    // A name resolution that does not return must not delay the exit.
+    // A name resolution or a review that does not return must not delay the exit.
     runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,6 +22,9 @@ use capo_openstack::{ClientSettings, Clouds, LeaseToken};
 
 /// The pause before the webhooks' certificate and port are tried again.
 const CERTIFICATE_RETRY: Duration = Duration::from_secs(2);
+/// The time limit for open reviews to be answered after a stop. It is shorter than the server's default, because the
+/// whole process must end before the kubelet kills it.
+const CLOSE_WEBHOOKS: Duration = Duration::from_secs(2);
 
 /// The parts that the controllers are built from.
 pub(super) struct LeaderParts {
@@ -37,46 +40,42 @@ pub(super) struct LeaderParts {
     pub(super) namespace: String,
 }
 
-/// Serves admission and conversion in every process, leading or not. The certificate may be mounted after the process
-/// has started, so the task waits for it.
-pub(super) fn serve_webhooks(
-    settings: &Settings,
-    metrics: &Metrics,
-    readiness: &Readiness,
+/// Serves admission and conversion in every process, leading or not, until `stop`. The certificate may be mounted after
+/// the process has started, so the task waits for it.
+pub(super) async fn serve_webhooks(
+    settings: Settings,
+    metrics: Metrics,
+    readiness: Readiness,
     stop: CancellationToken,
 ) {
     if settings.webhook_port == 0 {
-        readiness.webhooks_serve();
+        readiness.no_webhooks();
         return;
     }
     let mut server_settings =
-        server::Settings::new(settings.webhook_port, settings.webhook_cert_dir.clone());
+        server::Settings::new(settings.webhook_port, settings.webhook_cert_dir);
     server_settings.minimum_tls = settings.tls_min_version;
-    // The process must end within three seconds, so this is shorter than the default.
-    server_settings.limits.stop = Duration::from_millis(500);
-    let (metrics, readiness) = (metrics.clone(), readiness.clone());
-    tokio::spawn(async move {
-        let mut logged = None;
-        let server = loop {
-            match Server::bind(server_settings.clone(), Arc::new(metrics.clone())).await {
-                Ok(server) => break server,
-                Err(error) => {
-                    let reason = error.to_string();
-                    if logged.as_ref() != Some(&reason) {
-                        tracing::warn!(reason, "Waiting to serve webhooks");
-                        logged = Some(reason);
-                    }
+    server_settings.limits.stop = CLOSE_WEBHOOKS;
+    let mut logged = None;
+    let server = loop {
+        match Server::bind(server_settings.clone(), Arc::new(metrics.clone())).await {
+            Ok(server) => break server,
+            Err(error) => {
+                let reason = error.to_string();
+                if logged.as_ref() != Some(&reason) {
+                    tracing::warn!(reason, "Waiting to serve webhooks");
+                    logged = Some(reason);
                 }
             }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(CERTIFICATE_RETRY) => {}
-            }
-        };
-        readiness.webhooks_serve();
-        tracing::info!(port = server_settings.address.port(), "Serving webhooks");
-        server.serve(stop).await;
-    });
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(CERTIFICATE_RETRY) => {}
+        }
+    };
+    let _served = readiness.webhooks_are_served();
+    tracing::info!(port = server_settings.address.port(), "Serving webhooks");
+    server.serve(stop).await;
 }
 
 /// Runs the controllers and the load balancers' workers until `halt`.

@@ -21,7 +21,10 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinHandle,
 };
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 
 pub use error::ManagerError;
 pub(crate) use leader_tasks::{client_settings as clients, with_authorities};
@@ -41,6 +44,10 @@ use probes::Readiness;
 
 /// The time limit for all controllers to end after a stop, including requests that do not return.
 const STOP_WORK: Duration = Duration::from_millis(2_200);
+/// The time limit for all listeners to close after a stop, a little more than each of them gives its open requests.
+/// Together with [`STOP_WORK`] and the second for the release of the lease, it is below the 10 s that the Deployment
+/// sets as `terminationGracePeriodSeconds`.
+const CLOSE_LISTENERS: Duration = Duration::from_millis(2_500);
 /// The file that holds the namespace of the Pod.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// The namespace of the shipped Deployment.
@@ -63,10 +70,15 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     }
     let clients = leader_tasks::client_settings(&settings)?;
     let stop = stop_on_signals()?;
-    let Some(started) = start(&settings, &stop).await? else {
-        return Ok(());
+    let outcome = match start(&settings, &stop).await? {
+        Some(started) => lead(settings, clients, &started, &stop).await,
+        None => Ok(()),
     };
-    lead(settings, clients, &started, &stop).await
+    // After a lost lease, controllers that still run must not write any more, so the process ends without this wait.
+    if !matches!(outcome, Err(ManagerError::LeaseLost)) {
+        stop.close_listeners().await;
+    }
+    outcome
 }
 
 /// The parts of a process that run before it leads.
@@ -90,7 +102,8 @@ async fn start(settings: &Settings, stop: &Stop) -> Result<Option<Started>, Mana
     if let Some(address) = settings.health_addr.0 {
         let limits = ListenerLimits::default();
         let listener = Listener::bind(address, "--health-addr", Transport::Plain, limits).await?;
-        tokio::spawn(probes::serve(listener, readiness.clone(), stop.listeners()));
+        let serving = probes::serve(listener, readiness.clone(), stop.listeners());
+        stop.serving.spawn(serving);
     }
     let config = kubernetes::config(settings.kubeconfig.as_deref()).await?;
     let address = config.cluster_url.clone();
@@ -117,7 +130,13 @@ async fn start(settings: &Settings, stop: &Stop) -> Result<Option<Started>, Mana
         });
         AbortOnDropHandle::new(tokio::spawn(follow))
     };
-    leader_tasks::serve_webhooks(settings, &metrics, &readiness, stop.listeners());
+    let (metrics_of_server, listeners) = (metrics.clone(), stop.listeners());
+    stop.serving.spawn(leader_tasks::serve_webhooks(
+        settings.clone(),
+        metrics_of_server,
+        readiness.clone(),
+        listeners,
+    ));
     Ok(Some(Started {
         metrics,
         readiness,
@@ -202,8 +221,7 @@ async fn lead(
         // Controllers that still run must not write any more, so the process ends at once.
         return Err(ManagerError::LeaseLost);
     }
-    stop.complete(&halt, work, election).await;
-    Ok(())
+    stop.complete(&halt, work, election).await
 }
 
 /// The two steps of a stop.
@@ -212,6 +230,8 @@ struct Stop {
     requested: CancellationToken,
     /// The controllers have ended, so the listeners close.
     listeners: CancellationToken,
+    /// The tasks of the listeners, for the wait until their open requests are answered.
+    serving: TaskTracker,
 }
 
 impl Stop {
@@ -220,26 +240,46 @@ impl Stop {
         self.listeners.clone()
     }
 
-    /// Ends the controllers, releases the lease and closes the listeners.
+    /// Closes the listeners and waits a bounded time for the requests that are still open. The API server refuses a
+    /// change whose admission request is cut.
+    async fn close_listeners(&self) {
+        self.listeners.cancel();
+        self.serving.close();
+        let closed = tokio::time::timeout(CLOSE_LISTENERS, self.serving.wait()).await;
+        if closed.is_err() {
+            tracing::warn!("Some listeners have not closed");
+        }
+    }
+
+    /// Ends the controllers and releases the lease.
+    ///
+    /// # Errors
+    /// When the controllers panicked during the stop. The lease is not released then, because nobody knows what still
+    /// runs.
     async fn complete(
         &self,
         halt: &CancellationToken,
         work: JoinHandle<()>,
         election: Option<Election>,
-    ) {
+    ) -> Result<(), ManagerError> {
         tracing::info!("Stopping");
         halt.cancel();
-        let clean = tokio::time::timeout(STOP_WORK, work).await.is_ok();
+        let ended = tokio::time::timeout(STOP_WORK, work).await;
+        let clean = matches!(ended, Ok(Ok(())));
         if let Some(mut election) = election {
             if clean {
                 election.release().await;
             } else {
                 tracing::warn!(
-                    "Some controllers have not ended: the leader lease is not released and expires by itself"
+                    "Some controllers have not ended properly: the leader lease is not released and expires by itself"
                 );
             }
         }
-        self.listeners.cancel();
+        match ended {
+            Ok(Err(panicked)) => Err(panicked.into()),
+            // Requests that do not return in time are no failure of this process.
+            Ok(Ok(())) | Err(_) => Ok(()),
+        }
     }
 }
 
@@ -249,6 +289,7 @@ fn stop_on_signals() -> Result<Stop, ManagerError> {
     let stop = Stop {
         requested: CancellationToken::new(),
         listeners: CancellationToken::new(),
+        serving: TaskTracker::new(),
     };
     let requested = stop.requested.clone();
     tokio::spawn(async move {
@@ -279,7 +320,7 @@ async fn serve_diagnostics(
     let limits = ListenerLimits::default();
     let listener = Listener::bind(address, "--diagnostics-address", transport, limits).await?;
     let readers = (!settings.insecure_diagnostics).then(|| diagnostics::Readers::new(client));
-    tokio::spawn(listener.serve(stop.listeners(), move |request| {
+    let serving = listener.serve(stop.listeners(), move |request| {
         let (source, readers) = (source.clone(), readers.clone());
         async move {
             let allowed = match &readers {
@@ -291,7 +332,8 @@ async fn serve_diagnostics(
                 Err(status) => text(status, status.to_string()),
             }
         }
-    }));
+    });
+    stop.serving.spawn(serving);
     Ok(())
 }
 
@@ -315,4 +357,52 @@ pub fn namespace_or_own(given: &str) -> String {
 fn host_name() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/hostname");
     read.unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stop() -> Stop {
+        Stop {
+            requested: CancellationToken::new(),
+            listeners: CancellationToken::new(),
+            serving: TaskTracker::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn controllers_that_panic_during_the_stop_are_an_error() {
+        let work = tokio::spawn(async { panic!("on purpose") });
+        let ended = stop().complete(&CancellationToken::new(), work, None).await;
+        assert!(
+            matches!(ended, Err(ManagerError::ControllersFailed(_))),
+            "{ended:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn controllers_that_end_by_themselves_end_cleanly() {
+        let halt = CancellationToken::new();
+        let work = tokio::spawn(halt.clone().cancelled_owned());
+        assert!(stop().complete(&halt, work, None).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn listeners_are_waited_for_only_so_long() {
+        let stop = stop();
+        let listeners = stop.listeners();
+        let (answered, mut answer) = tokio::sync::oneshot::channel();
+        stop.serving.spawn(async move {
+            listeners.cancelled().await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let _ = answered.send(());
+        });
+        stop.close_listeners().await;
+        assert!(answer.try_recv().is_ok());
+
+        tokio::time::pause();
+        stop.serving.spawn(std::future::pending::<()>());
+        stop.close_listeners().await;
+    }
 }

@@ -34,9 +34,16 @@ impl Readiness {
         self.0.kubernetes.store(answers, Ordering::Relaxed);
     }
 
-    /// Notes that the webhooks are served, or that there are none.
-    pub(super) fn webhooks_serve(&self) {
+    /// Notes that the settings ask for no webhooks.
+    pub(super) fn no_webhooks(&self) {
         self.0.webhooks.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the webhooks are served, until the returned value is dropped.
+    #[must_use]
+    pub(super) fn webhooks_are_served(&self) -> WebhooksServed {
+        self.0.webhooks.store(true, Ordering::Relaxed);
+        WebhooksServed(Arc::clone(&self.0))
     }
 
     /// Notes that every watch has listed its objects, or that this process does not lead and only serves webhooks.
@@ -60,6 +67,15 @@ impl Readiness {
             ("webhooks", self.0.webhooks.load(Ordering::Relaxed)),
             ("caches", self.0.caches.load(Ordering::Relaxed)),
         ]
+    }
+}
+
+/// The time in which webhooks are served. Its end, also by a panic, makes the process not ready.
+pub(super) struct WebhooksServed(Arc<Facts>);
+
+impl Drop for WebhooksServed {
+    fn drop(&mut self) {
+        self.0.webhooks.store(false, Ordering::Relaxed);
     }
 }
 
@@ -102,4 +118,23 @@ pub(super) async fn serve(listener: Listener, readiness: Readiness, stop: Cancel
         std::future::ready(response)
     };
     listener.serve(stop, respond).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_ready_only_while_its_webhooks_are_served() {
+        let readiness = Readiness::default();
+        readiness.kubernetes_answers(true);
+        readiness.caches_synced();
+        assert!(!readiness.is_ready());
+        let served = readiness.webhooks_are_served();
+        assert!(readiness.is_ready());
+        drop(served);
+        assert!(!readiness.is_ready());
+        readiness.no_webhooks();
+        assert!(readiness.is_ready());
+    }
 }

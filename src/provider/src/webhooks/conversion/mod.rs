@@ -131,8 +131,11 @@ pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionError> {
     if from == to {
         return Ok(object);
     }
+    let written = object.to_string();
+    // A tree takes many times the memory of its text, so there is only one tree at a time.
+    drop(object);
     let mut converted = Vec::new();
-    convert_text(&object.to_string(), desired, &mut converted)?;
+    convert_text(&written, desired, &mut converted)?;
     Ok(serde_json::from_slice(&converted)?)
 }
 

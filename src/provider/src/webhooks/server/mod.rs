@@ -3,6 +3,7 @@
 //! Every size, time and number is bounded here, because any client that reaches the port may send any data: the API
 //! server presents no client certificate.
 
+mod body;
 mod observer;
 mod routes;
 
@@ -13,10 +14,7 @@ use std::{
     io,
     net::{Ipv6Addr, SocketAddr},
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -57,7 +55,8 @@ pub struct Limits {
     pub admission_bytes: usize,
     /// Bytes of a ConversionReview: a list of some thousand clusters.
     pub conversion_bytes: usize,
-    /// Bytes of all bodies that are held at the same time; at least the largest single limit.
+    /// Bytes of all bodies that are held at the same time; at least the largest single limit, which is reserved for one
+    /// body while others share the rest.
     pub bytes_in_flight: usize,
     /// Open connections; more wait in the kernel's queue.
     pub connections: usize,
@@ -66,10 +65,14 @@ pub struct Limits {
     /// Time for a request's headers. It also ends idle connections. It is longer than the 90 s after which the API
     /// server itself closes them; otherwise the API server might send a request while this end closes the connection.
     pub headers: Duration,
-    /// Time for a request's body.
+    /// Time for a request's body, including the wait for its room.
     pub body: Duration,
-    /// Time for a response, including the wait for a free slot. The API server stops waiting after 10 s by default.
-    pub answer: Duration,
+    /// Time from the head of an AdmissionReview to its response, with all waits. The shipped configuration lets the API
+    /// server wait 10 s.
+    pub admission_time: Duration,
+    /// The same of a ConversionReview. The API server waits 30 s, which several large lists one after the other may
+    /// need.
+    pub conversion_time: Duration,
     /// Time between two reads of the certificate's files.
     pub certificate_poll: Duration,
     /// Time for open requests to end after a stop.
@@ -85,8 +88,9 @@ impl Default for Limits {
             connections: 1000,
             handshake: Duration::from_secs(10),
             headers: Duration::from_secs(100),
-            body: Duration::from_secs(20),
-            answer: Duration::from_secs(20),
+            body: Duration::from_secs(10),
+            admission_time: Duration::from_secs(10),
+            conversion_time: Duration::from_secs(30),
             certificate_poll: Duration::from_secs(10),
             stop: Duration::from_secs(10),
         }
@@ -121,28 +125,12 @@ pub enum ServerError {
     Tls(#[from] rustls::Error),
 }
 
-/// Whether the server answers requests; for `/readyz`. Clones share one state.
-#[derive(Debug, Clone, Default)]
-pub struct Ready(Arc<AtomicBool>);
-
-impl Ready {
-    /// True from the moment that requests are answered until the stop begins.
-    pub fn get(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn set(&self, ready: bool) {
-        self.0.store(ready, Ordering::Release);
-    }
-}
-
 /// A bound port with a certificate.
 pub struct Server {
     listener: Listener,
     certificates: Certificates,
     routes: Arc<Routes>,
     limits: Limits,
-    ready: Ready,
 }
 
 impl Server {
@@ -171,18 +159,12 @@ impl Server {
             certificates,
             routes: Arc::new(Routes::new(limits, observer)),
             limits,
-            ready: Ready::default(),
         })
     }
 
     /// The bound address, with its port if port 0 was requested.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
-    }
-
-    /// The flag for `/readyz`.
-    pub fn ready(&self) -> Ready {
-        self.ready.clone()
     }
 
     /// Answers requests until `shutdown`, then accepts no new ones and waits a bounded time for the open ones.
@@ -192,19 +174,13 @@ impl Server {
             certificates,
             routes,
             limits,
-            ready,
         } = self;
         let watch = certificates.watch(limits.certificate_poll);
         let _watching = AbortOnDropHandle::new(tokio::spawn(watch));
-        ready.set(true);
-        let not_ready = async {
-            shutdown.cancelled().await;
-            ready.set(false);
-        };
-        let serve = listener.serve(shutdown.clone(), move |request| {
+        let serve = listener.serve(shutdown, move |request| {
             let routes = Arc::clone(&routes);
             async move { routes.respond(request).await }
         });
-        tokio::join!(serve, not_ready);
+        serve.await;
     }
 }

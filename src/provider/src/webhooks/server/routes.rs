@@ -1,15 +1,21 @@
-//! The handling of one request: its path, its size, the wait for a free slot, its response.
+//! The handling of one request: its path, its body, the wait for its turn, its response.
+
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use super::{Limits, WebhookObserver};
+use super::{
+    Limits, WebhookObserver,
+    body::{BodyBudget, BodyError, Received},
+};
 use crate::{
     http::{Response, text},
     webhooks::{
@@ -22,19 +28,52 @@ use crate::{
 const CONVERT: &str = "/convert";
 
 /// Bodies up to this size are processed on the same thread, because handing them to another thread takes longer.
-const SMALL: usize = 256 << 10;
+const SMALL: usize = 128 << 10;
 
-/// The unit of the body budget.
-const KIB: usize = 1 << 10;
+/// The status with which a request is counted whose client left before the answer. HTTP has none for it; nginx logs
+/// this one.
+const CLIENT_LEFT: u16 = 499;
 
 pub(super) struct Routes {
     limits: Limits,
     observer: Arc<dyn WebhookObserver>,
-    /// KiB of bodies that may still be read.
-    budget: Semaphore,
-    /// The number of reviews that may be processed at the same time. More of them than cores would only use more
-    /// memory.
-    turns: Semaphore,
+    bodies: BodyBudget,
+    /// The turn of the one large review that is processed at a time. A large review may take most of the memory that
+    /// the process may use. Small reviews need no turn, because each of them keeps a thread of the runtime busy.
+    turn: Arc<Semaphore>,
+}
+
+/// A request that has begun. Its end is counted when this is dropped, because neither a client that leaves nor a panic
+/// lets the handling come to its end.
+struct Counted {
+    observer: Arc<dyn WebhookObserver>,
+    path: &'static str,
+    began: Instant,
+    code: Option<StatusCode>,
+}
+
+impl Counted {
+    fn begin(observer: Arc<dyn WebhookObserver>, path: &'static str) -> Self {
+        observer.request_began(path);
+        Self {
+            observer,
+            path,
+            began: Instant::now(),
+            code: None,
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let code = match self.code {
+            Some(code) => code.as_u16(),
+            None if std::thread::panicking() => StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
+            None => CLIENT_LEFT,
+        };
+        self.observer
+            .request_ended(self.path, code, self.began.elapsed());
+    }
 }
 
 /// A known path.
@@ -85,15 +124,25 @@ impl HttpError {
     }
 }
 
+impl From<BodyError> for HttpError {
+    fn from(error: BodyError) -> Self {
+        let status = match error {
+            BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::EndedEarly(_) => StatusCode::BAD_REQUEST,
+            BodyError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
 impl Routes {
     pub(super) fn new(limits: Limits, observer: Arc<dyn WebhookObserver>) -> Self {
         let largest = limits.conversion_bytes.max(limits.admission_bytes);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             limits,
             observer,
-            budget: Semaphore::new(limits.bytes_in_flight.max(largest).div_ceil(KIB)),
-            turns: Semaphore::new(cores),
+            bodies: BodyBudget::new(limits.bytes_in_flight, largest),
+            turn: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -102,20 +151,20 @@ impl Routes {
         let Some(route) = Route::of(request.uri().path()) else {
             return text(StatusCode::NOT_FOUND, "there is nothing at this path\n");
         };
-        let began = Instant::now();
-        self.observer.request_began(route.path);
+        let mut counted = Counted::begin(Arc::clone(&self.observer), route.path);
         let result = if request.method() == Method::POST {
-            tokio::time::timeout(
-                self.limits.answer + self.limits.body,
-                self.review(route, request),
-            )
-            .await
-            .unwrap_or_else(|_| {
-                Err(HttpError::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "answering took too long; try again",
-                ))
-            })
+            let time = match route.review {
+                ReviewKind::Conversion => self.limits.conversion_time,
+                ReviewKind::Admission(_) => self.limits.admission_time,
+            };
+            tokio::time::timeout(time, self.review(route, request))
+                .await
+                .unwrap_or_else(|_| {
+                    Err(HttpError::new(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "answering took too long; try again",
+                    ))
+                })
         } else {
             Err(HttpError::new(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -134,8 +183,7 @@ impl Routes {
                 refusal(status, &message)
             }
         };
-        self.observer
-            .request_ended(route.path, response.status().as_u16(), began.elapsed());
+        counted.code = Some(response.status());
         response
     }
 
@@ -144,62 +192,36 @@ impl Routes {
             ReviewKind::Conversion => self.limits.conversion_bytes,
             ReviewKind::Admission(_) => self.limits.admission_bytes,
         };
-        let too_large = || {
-            HttpError::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body is larger than {limit} bytes"),
-            )
-        };
         let body = request.into_body();
-        let size = body
-            .size_hint()
-            .exact()
-            .map_or(limit, |size| usize::try_from(size).unwrap_or(usize::MAX));
-        if size > limit {
-            return Err(too_large());
+        if body.size_hint().lower() > limit as u64 {
+            return Err(BodyError::TooLarge { limit }.into());
         }
-        let _budget = self.room_for(size).await?;
-        let collected = tokio::time::timeout(self.limits.body, Limited::new(body, limit).collect())
-            .await
-            .map_err(|_| {
-                HttpError::new(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "the body took too long to arrive",
-                )
-            })?;
-        let body = match collected {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
-            Err(error) => {
-                return Err(HttpError::new(
-                    StatusCode::BAD_REQUEST,
-                    format!("the body ended early: {error}"),
-                ));
-            }
-        };
-        let _turn = self.turns.acquire().await;
-        if body.len() <= SMALL {
-            return review(route.review, &body);
-        }
-        tokio::task::spawn_blocking(move || review(route.review, &body))
-            .await
-            .unwrap_or_else(|_| {
-                Err(HttpError::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "the review was not finished",
-                ))
-            })
-    }
-
-    async fn room_for(&self, size: usize) -> Result<tokio::sync::SemaphorePermit<'_>, HttpError> {
-        let busy = || {
+        let read = tokio::time::timeout(self.limits.body, self.bodies.read(body, limit));
+        let Received { bytes, share } = read.await.map_err(|_| {
             HttpError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many requests are being answered; try again",
+                StatusCode::REQUEST_TIMEOUT,
+                "the body took too long to arrive",
             )
-        };
-        let permits = u32::try_from(size.div_ceil(KIB)).map_err(|_| busy())?;
-        self.budget.acquire_many(permits).await.map_err(|_| busy())
+        })??;
+        if bytes.len() <= SMALL {
+            return review(route.review, &bytes);
+        }
+        let turn = Arc::clone(&self.turn)
+            .acquire_owned()
+            .await
+            .map_err(|_| BodyError::NoRoom)?;
+        tokio::task::spawn_blocking(move || {
+            // A review goes on when its client has left, so its memory and its turn are released here.
+            let _held = (share, turn);
+            review(route.review, &bytes)
+        })
+        .await
+        .unwrap_or_else(|_| {
+            Err(HttpError::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the review was not finished",
+            ))
+        })
     }
 }
 
