@@ -14,6 +14,7 @@ mod events;
 mod killed;
 mod life;
 mod load_balancer;
+mod lost_answers;
 mod made_by_capo;
 mod old_proof;
 mod without_load_balancer;

@@ -34,17 +34,12 @@ pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
     let unprobed = state
         .machines
         .values()
-        .any(|machine| may_be_probed(state, machine) && machine.probe.seen.is_none());
+        .any(|machine| serving::may_be_probed(state, machine) && machine.probe.seen.is_none());
     if unprobed {
         Certainty::Maybe
     } else {
         Certainty::Yes
     }
-}
-
-/// Whether the machine's address is known and the cluster has a CA, or may have one that was not read yet.
-fn may_be_probed(state: &State, machine: &Machine) -> bool {
-    machine.want.address.is_some() && !state.ca().is_absent()
 }
 
 /// Whether the machine was never admitted and serves no port.
@@ -64,7 +59,7 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
         .seen
         .zip(machine.waiting_since)
         .is_some_and(|((sent, _), waiting)| sent >= waiting.instant);
-    let mut answer = if may_be_probed(state, machine) && !is_probed {
+    let mut answer = if serving::may_be_probed(state, machine) && !is_probed {
         Certainty::Maybe
     } else {
         Certainty::Yes

@@ -99,8 +99,8 @@ pub(crate) fn rules(
                 ReleaseBasis::OthersServedLongEnough
             }))
         }
-        // Cluster API may find the only other API server unhealthy before Octavia is read again.
-        (Stage::Released, Some(Others::None(port, lack))) => {
+        // After a release opened, Cluster API may find the only other API server unhealthy before Octavia is read again.
+        (Stage::Serving | Stage::Released, Some(Others::None(port, lack))) => {
             GateDecision::Held(GateCause::NoOther(port, lack))
         }
         (Stage::Released, _) => match machine.gates.release {
@@ -112,9 +112,6 @@ pub(crate) fn rules(
         (Stage::Proving, _) => GateDecision::Held(GateCause::Proving),
         (Stage::Removing, _) => GateDecision::Held(GateCause::Removing),
         (Stage::Confirming, _) => GateDecision::Held(GateCause::Confirming),
-        (Stage::Serving, Some(Others::None(port, lack))) => {
-            GateDecision::Held(GateCause::NoOther(port, lack))
-        }
         (Stage::Serving, Some(Others::NotYet(port, want))) => {
             GateDecision::Held(GateCause::WaitingForEvidence(port, want))
         }

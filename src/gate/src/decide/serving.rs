@@ -192,9 +192,9 @@ pub(crate) fn no_machine_is_reached(state: &State, port: &Port) -> bool {
     connection == Some(ObservedCondition::False) && !port.monitor_is_usable()
 }
 
-/// Whether the machine's address and the cluster's CA, which a probe needs, are known.
-pub(crate) fn can_probe(state: &State, machine: &Machine) -> bool {
-    machine.want.address.is_some() && state.ca().found().is_some()
+/// Whether the machine's address is known and the cluster has a CA, or may have one that was not read yet.
+pub(crate) fn may_be_probed(state: &State, machine: &Machine) -> bool {
+    machine.want.address.is_some() && !state.ca().is_absent()
 }
 
 /// Whether on every port another machine serves in place of `leaving`.

@@ -243,9 +243,13 @@ fn whom_to_ask_has_an_address_and_a_certificate_to_expect() {
         let (mut state, _) = state();
         change(&mut state);
         let machine = state.machines.get(&machine_name(1)).unwrap();
-        serving::can_probe(&state, machine)
+        serving::may_be_probed(&state, machine)
     };
     assert!(can(|_| ()));
+    let unread = |state: &mut State| {
+        state.desired.as_mut().unwrap().cluster.ca_pem = Lookup::Unknown;
+    };
+    assert!(can(unread));
     assert!(!can(|state| machine(state, 1).want.address = None));
     assert!(!can(|state| state
         .desired

@@ -164,8 +164,7 @@ fn a_member_is_found_down_only_while_it_gets_connections_and_a_monitor_checks_it
             pool(tree, 0).members[index].operating_status = OperatingStatus::Offline;
         };
         read(&mut state, &mut now, fall);
-        let reads = member(&mut state, 1, 0).down.reads;
-        reads
+        member(&mut state, 1, 0).down.reads
     };
     assert_eq!(down(|_| ()), 1);
     let shows_nothing: [fn(&mut State); 4] = [

@@ -7,7 +7,8 @@ use kube::ResourceExt;
 
 use super::{Stores, capi::CLUSTER_NAME_LABEL, cluster, machine, machine_template, server};
 use crate::reconcile::{
-    ObjectCache, SharedContext, StepResult, name_of, related_objects::ContractKinds,
+    ObjectCache, SharedContext, StepResult, creations::UncertainCreations, name_of,
+    related_objects::ContractKinds,
 };
 use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
@@ -18,6 +19,8 @@ pub struct Context {
     pub shared: SharedContext,
     /// The objects in OpenStack that the cluster controller has read, by cluster.
     pub(super) clusters: ObjectCache<cluster::cache::CachedCluster>,
+    /// The creations for clusters whose result is unknown.
+    pub(super) cluster_creations: UncertainCreations,
     /// The version and path under which control-plane objects are served.
     pub(super) contract_kinds: ContractKinds,
     /// When each Machine became healthy.

@@ -132,8 +132,8 @@ mod tests {
             conflict_once::ConflictOnce, events::Events, replaced_versions::ReplacedVersions,
         },
         reconcile::{
-            ObjectCache, Settings, SharedContext, Stores, identity::SecretVersions,
-            related_objects::ContractKinds,
+            ObjectCache, Settings, SharedContext, Stores, creations::UncertainCreations,
+            identity::SecretVersions, related_objects::ContractKinds,
         },
         tracker::Tracker,
     };
@@ -177,6 +177,7 @@ mod tests {
         let context = Context {
             shared,
             clusters: ObjectCache::default(),
+            cluster_creations: UncertainCreations::default(),
             contract_kinds: ContractKinds::default(),
             machines: ObjectCache::default(),
             servers: server::ServerCaches::default(),

@@ -17,6 +17,7 @@ use crate::{
     kubernetes::{events::Events, replaced_versions::ReplacedVersions},
     reconcile::{
         ObjectCache, SharedContext,
+        creations::UncertainCreations,
         health_check::MachineHealthCheck,
         identity::SecretVersions,
         image_objects,
@@ -134,6 +135,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
             observer,
         },
         clusters: ObjectCache::default(),
+        cluster_creations: UncertainCreations::default(),
         contract_kinds: ContractKinds::default(),
         machines: ObjectCache::default(),
         machine_templates: ObjectCache::default(),

@@ -9,6 +9,7 @@ mod backoff;
 pub mod capi;
 pub(crate) mod cluster_names;
 mod context;
+pub(crate) mod creations;
 pub mod deletion_hooks;
 pub(crate) mod filters;
 pub(crate) mod finalizer;

@@ -22,7 +22,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::{PassObserver, kubernetes_text, name_of};
+use super::{PassObserver, creations, kubernetes_text, name_of};
 use capo_api::CAPO_STASH;
 use capo_core::ObjectName;
 
@@ -320,7 +320,12 @@ fn hash_metadata(meta: &ObjectMeta, hasher: &mut impl Hasher) {
     meta.uid.hash(hasher);
     meta.generation.hash(hasher);
     meta.labels.hash(hasher);
-    meta.annotations.hash(hasher);
+    for annotation in meta.annotations.iter().flatten() {
+        // Only capo-rs writes this annotation. A pass after each write would not wait for the time of the next try.
+        if annotation.0 != creations::ANNOTATION {
+            annotation.hash(hasher);
+        }
+    }
     meta.finalizers.hash(hasher);
     meta.deletion_timestamp.is_some().hash(hasher);
     for owner in meta.owner_references.iter().flatten() {

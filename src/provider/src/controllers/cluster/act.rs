@@ -59,6 +59,7 @@ impl Pass<'_> {
         let signed_in = self.sign_in(cloud).await;
         if let Some(identity) = self.ok_or_record(signed_in) {
             self.act(&desired, &problems, &published, &identity).await;
+            self.record_creations().await;
         }
         spec_problems::report(&mut self, &desired, problems.clone());
         if let GateOverride::Refused { message } = &published.facts.gate_override {

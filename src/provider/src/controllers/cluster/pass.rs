@@ -24,6 +24,7 @@ use super::{
 use crate::reconcile::{
     StepError, StepResult,
     cluster_names::Names,
+    creations::Creations,
     identity::{self, Identity},
     is_paused_or_moved, name_of,
     start::Start,
@@ -78,6 +79,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
 pub(super) fn forget(context: &Context, name: &ObjectName) -> Outcome {
     context.tracker.forget_load_balancer(name);
     context.clusters.forget(name);
+    context.cluster_creations.forget(name);
     Outcome::Done
 }
 
@@ -115,6 +117,8 @@ pub(crate) struct Pass<'a> {
     pub related: ClusterRelatedObjects,
     /// What earlier passes of this process have read.
     pub cached: CachedCluster,
+    /// The recorder of what the pass creates in OpenStack.
+    pub creations: Creations<OpenStackCluster>,
     /// What the pass reports at its end.
     pub report: Report,
     /// The moment at which the pass began.
@@ -137,12 +141,20 @@ impl<'a> Pass<'a> {
             .clusters
             .get(&name, object.metadata.uid.as_deref())
             .unwrap_or_default();
+        context.cluster_creations.load(&object, &name);
+        let creations = Creations::new(
+            context.api(&name.namespace),
+            &object,
+            &context.cluster_creations,
+            &context.events,
+        );
         Self {
             context,
             object,
             name,
             related,
             cached,
+            creations,
             report: Report::default(),
             now: Instant::now(),
             enqueue_machines: false,
@@ -328,6 +340,7 @@ impl<'a> Pass<'a> {
             pause,
             events: &self.context.events,
             object: self.reference(),
+            creations: self.creations.clone(),
             has_changed: AtomicBool::new(false),
         }
     }
@@ -341,6 +354,7 @@ impl<'a> Pass<'a> {
 
     /// Writes the endpoint into the spec, where it never changes again.
     pub(crate) async fn write_endpoint(&mut self, host: &str, port: u16) -> StepResult<()> {
+        self.take_written();
         let endpoint = ApiEndpoint {
             host: Some(host.to_owned()),
             port: Some(port.into()),
@@ -372,8 +386,22 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Takes over the object as the recorder of creations has written it. Later writes need its resource version.
+    pub(crate) fn take_written(&mut self) {
+        let replaced = &self.context.replaced;
+        self.creations.take_written(&mut self.object, replaced);
+    }
+
+    /// Writes the uncertain creations to the object, because lookups and answers may have settled some of them.
+    pub(crate) async fn record_creations(&mut self) {
+        if let Err(error) = self.creations.record(kind::READY).await {
+            self.record_wait(error.outcome);
+        }
+    }
+
     /// Writes the report into the status if the report differs from it.
     pub(crate) async fn write(&mut self) -> Result<(), Outcome> {
+        self.take_written();
         let api = self.context.api::<OpenStackCluster>(&self.name.namespace);
         let (report, now) = (&self.report, Timestamp::now());
         let build = |object: &OpenStackCluster| report.status(object, now);

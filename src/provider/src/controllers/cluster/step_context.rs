@@ -11,12 +11,25 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::desired::DesiredCluster;
 use crate::kubernetes::events::{CloudObject, Events, Verb};
-use crate::reconcile::{StepError, StepResult, server_names::with_missing_tags};
-use capo_api::v1beta2::OpenStackClusterStatus;
+use crate::reconcile::{
+    StepError, StepResult, creations::Creations, server_names::with_missing_tags,
+};
+use capo_api::v1beta2::{OpenStackCluster, OpenStackClusterStatus};
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_core::ids::{LoadBalancerId, NetworkId, ProjectId, RouterId, SecurityGroupId, SubnetId};
 use capo_openstack::{Cloud, Error, network::Tagged};
+
+/// An object that is created in OpenStack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewObject<'a> {
+    /// The condition that shows a wait for an earlier creation.
+    pub condition: &'static str,
+    /// The kind of the object.
+    pub kind: CloudObject,
+    /// Its name.
+    pub name: &'a str,
+}
 
 /// What the steps of one pass share.
 pub(crate) struct StepContext<'a> {
@@ -36,6 +49,8 @@ pub(crate) struct StepContext<'a> {
     pub events: &'a Events,
     /// The object that events refer to.
     pub object: ObjectReference,
+    /// The recorder of what is created in OpenStack.
+    pub creations: Creations<OpenStackCluster>,
     /// Whether a step has changed anything in OpenStack.
     pub has_changed: AtomicBool,
 }
@@ -142,17 +157,28 @@ impl StepContext<'_> {
         StepError::cloud(condition, ordinary, doing, error)
     }
 
-    /// Reports the answer to the creation of an object in OpenStack and returns it. `id` is the id of the new object.
-    pub(crate) fn created<T>(
+    /// Creates an object in OpenStack by sending `request`, and reports the answer. The creation is recorded before. If
+    /// an earlier creation of the object may still be carried out, `request` is not sent, and a wait is returned. `id`
+    /// is the id of the new object, and `failed` the error of the step.
+    pub(crate) async fn create<T>(
         &self,
-        object: CloudObject,
-        name: &str,
-        answer: Result<T, Error>,
+        new: NewObject<'_>,
+        request: impl Future<Output = Result<T, Error>>,
         id: impl Fn(&T) -> &str,
-    ) -> Result<T, Error> {
+        failed: impl Fn(&Error) -> StepError,
+    ) -> StepResult<T> {
+        let NewObject {
+            condition,
+            kind,
+            name,
+        } = new;
+        self.creations.begin(condition, kind, name).await?;
+        let answer = request.await;
+        self.creations.settle(kind, name, &answer);
         answer
-            .inspect(|new| self.changed(Verb::Create, object, name, id(new), ""))
-            .inspect_err(|error| self.failed(Verb::Create, object, name, error))
+            .inspect(|new| self.changed(Verb::Create, kind, name, id(new), ""))
+            .inspect_err(|error| self.failed(Verb::Create, kind, name, error))
+            .map_err(|error| failed(&error))
     }
 
     /// Reports the answer to a change of an object in OpenStack and returns it. The object is given by kind, name and

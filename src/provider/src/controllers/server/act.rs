@@ -2,8 +2,8 @@
 //! creates ports, volumes and the server.
 
 use super::{
-    IdsOfOthers, StepResult, block_devices,
-    creations::{Creations, described},
+    CONDITION, Creations, IdsOfOthers, StepResult, block_devices,
+    creations::described,
     instance,
     pass::Pass,
     ports::{Extensions, Ports},
@@ -70,8 +70,8 @@ impl Pass<'_> {
     ) -> StepResult<()> {
         let creations = self.creations();
         let ended = self.create_all(identity, ids_of_others, &creations).await;
-        let recorded = creations.record().await;
-        self.object = creations.into_object();
+        let recorded = creations.record(CONDITION).await;
+        creations.take_written(&mut self.object, &self.context.replaced);
         ended?;
         recorded?;
         Err(being_built(&identity.cloud))
@@ -80,8 +80,7 @@ impl Pass<'_> {
     pub(super) fn creations(&self) -> Creations {
         let api = self.context.api(&self.name.namespace);
         let uncertain = &self.context.servers.uncertain;
-        let events = self.context.events.clone();
-        Creations::new(api, &self.name, uncertain, events, self.object.clone())
+        Creations::new(api, &self.object, uncertain, &self.context.events)
     }
 
     async fn create_all(

@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use super::{
-    StepError, StepResult, ambiguous,
-    creations::Creations,
-    failed, failure,
+    CONDITION, Creations, StepError, StepResult, ambiguous, failed, failure,
     volume_plan::{VolumePlan, volume_plan},
     wait,
 };
@@ -132,16 +130,14 @@ async fn volume(cloud: &Cloud, new: &NewVolume) -> StepResult<VolumePlan> {
 }
 
 async fn create(cloud: &Cloud, new: &NewVolume, creations: &Creations) -> StepResult<Volume> {
-    creations.begin(CloudObject::Volume, &new.name).await?;
+    creations
+        .begin(CONDITION, CloudObject::Volume, &new.name)
+        .await?;
     let answer = cloud.create_volume(new, Priority::Gate).await;
     let refused = Reason::InstanceCreateFailed;
-    creations.end(
-        CloudObject::Volume,
-        &new.name,
-        answer,
-        |it| it.id.as_str(),
-        refused,
-    )
+    creations
+        .end(CloudObject::Volume, &new.name, answer, |it| it.id.as_str())
+        .map_err(|error| failed(&error, refused))
 }
 
 /// The error if a volume that may belong to someone else can't be attached.

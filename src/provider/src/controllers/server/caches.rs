@@ -9,12 +9,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{
-    Progress, creations::UncertainCreations, ownership::ObjectsByServerId,
-    server_group::ServerGroups,
-};
+use super::{Progress, ownership::ObjectsByServerId, server_group::ServerGroups};
 use crate::reconcile::{
-    ObjectCache, image_objects::ImageObjects, server_observation::Observations,
+    ObjectCache, creations::UncertainCreations, image_objects::ImageObjects,
+    server_observation::Observations,
 };
 use capo_core::ObjectName;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kube::{Resource, ResourceExt};
 
 use super::{
-    IdsOfOthers, Progress, StepError, StepResult,
+    CONDITION, IdsOfOthers, Progress, StepError, StepResult,
     creations::described,
     failed, instance,
     ownership::can_be_its_server,
@@ -107,7 +107,7 @@ impl Deletion<'_> {
                 ));
             }
             let what = described(CloudObject::Server, &self.owner.name);
-            self.context.servers.uncertain.check(self.owner, &what)?;
+            self.ensure_certain(&what)?;
             // A second read has to confirm the absence, because a single 404 may come from a proxy in front of Nova.
             if self.was_begun() && before.is_none_or(|before| before.found) {
                 return Err(waiting(
@@ -160,6 +160,12 @@ impl Deletion<'_> {
     /// Records that an object was found, so that its creation is not uncertain any more.
     pub(super) fn found(&self, what: &str) {
         self.context.servers.uncertain.end(self.owner, what);
+    }
+
+    /// Returns a wait while the creation of an object that was not found may still be carried out.
+    pub(super) fn ensure_certain(&self, what: &str) -> StepResult<()> {
+        let uncertain = &self.context.servers.uncertain;
+        uncertain.check(CONDITION, self.owner, what)
     }
 
     /// Whether something may have been created for the object. Its names are resolved before any creation.

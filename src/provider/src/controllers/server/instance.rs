@@ -10,7 +10,7 @@ use kube::Api;
 use secrecy::SecretSlice;
 use serde_json::Value;
 
-use super::{StepResult, block_devices::Attached, creations::Creations, failed, failure, wait};
+use super::{CONDITION, Creations, StepResult, block_devices::Attached, failed, failure, wait};
 use crate::kubernetes::events::CloudObject;
 use capo_api::{
     v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
@@ -44,16 +44,14 @@ pub(super) async fn create(
     new: &NewServer,
     creations: &Creations,
 ) -> StepResult<ServerId> {
-    creations.begin(CloudObject::Server, &new.name).await?;
+    creations
+        .begin(CONDITION, CloudObject::Server, &new.name)
+        .await?;
     let answer = cloud.create_server(new, Priority::Gate).await;
     let refused = Reason::InstanceCreateFailed;
-    creations.end(
-        CloudObject::Server,
-        &new.name,
-        answer,
-        ServerId::as_str,
-        refused,
-    )
+    creations
+        .end(CloudObject::Server, &new.name, answer, ServerId::as_str)
+        .map_err(|error| failed(&error, refused))
 }
 
 /// Reads the user data from the Secret that the spec names.

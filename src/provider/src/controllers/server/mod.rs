@@ -9,7 +9,6 @@ mod act;
 mod address_pairs;
 mod block_devices;
 mod caches;
-mod creations;
 mod delete;
 mod floating_ip;
 mod instance;
@@ -30,8 +29,9 @@ use std::collections::BTreeMap;
 pub(super) use caches::ServerCaches;
 pub(super) use pass::pass;
 
+use crate::kubernetes::conditions::kind::INSTANCE_READY as CONDITION;
 use crate::reconcile::{
-    StepError, StepResult, filters,
+    StepError, StepResult, creations, filters,
     finalizer::OPENSTACK_SERVER as FINALIZER,
     server_error::{ambiguous, failed, failure, kubernetes_failed, missing, wait},
 };
@@ -41,6 +41,9 @@ use capo_core::ids::{PortId, ServerId};
 
 /// The name of this controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "openstackserver";
+
+/// The recorder of what is created for a server.
+type Creations = creations::Creations<OpenStackServer>;
 
 /// What is known of a server's OpenStack objects. It is written to the status regardless of the outcome of a pass, so
 /// that no object that was created is lost.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{
-    FINALIZER, Progress, StepResult, address_pairs,
+    CONDITION, FINALIZER, Progress, StepResult, address_pairs,
     creations::described,
     delete::{Deletion, Leftover},
     floating_ip::{self, FloatingAddress},
@@ -45,7 +45,7 @@ pub(in crate::controllers) fn pass(
         let (progress, holder) = ownership::progress(&object, &name, &context);
         let uid = object.metadata.uid.as_deref();
         context.servers.observations.begin(&name, uid);
-        context.servers.uncertain.load(&object, &name);
+        context.servers.uncertain.load(&*object, &name);
         Pass {
             name,
             context: &context,
@@ -175,7 +175,8 @@ impl Pass<'_> {
         // Nothing is created while the creation of the server may still be carried out, because that server uses the
         // existing ports and volumes.
         let server = described(CloudObject::Server, &self.name.name);
-        self.context.servers.uncertain.check(&self.name, &server)?;
+        let uncertain = &self.context.servers.uncertain;
+        uncertain.check(CONDITION, &self.name, &server)?;
         self.resolve(identity).await?;
         if let Err(error) = floating_ip::claimed(&self.object, self.context).await {
             self.floating.record_incomplete(&error.outcome);
@@ -275,8 +276,8 @@ impl Pass<'_> {
             return Ok(());
         }
         let creations = self.creations();
-        let recorded = creations.record().await;
-        self.object = creations.into_object();
+        let recorded = creations.record(CONDITION).await;
+        creations.take_written(&mut self.object, &self.context.replaced);
         recorded
     }
 

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::{
-    IdsOfOthers, StepResult, ambiguous,
+    CONDITION, Creations, IdsOfOthers, StepResult, ambiguous,
     caches::LastChanges,
-    creations::Creations,
     failed, failure,
     plan::{PortPlan, port_plan},
     validate,
@@ -124,11 +123,13 @@ impl Ports<'_> {
     ) -> StepResult<Port> {
         let new = new_port(wanted, extensions)?;
         let (object, name) = (CloudObject::Port, wanted.name.as_str());
-        creations.begin(object, name).await?;
+        creations.begin(CONDITION, object, name).await?;
         let answer = self.cloud.create_port(&new, Priority::Gate).await;
         self.changes.note(&self.owner.name);
         let refused = Reason::PortCreateFailed;
-        creations.end(object, name, answer, |port| port.id.as_str(), refused)
+        creations
+            .end(object, name, answer, |port| port.id.as_str())
+            .map_err(|error| failed(&error, refused))
     }
 
     async fn ensure_trunk(
@@ -158,7 +159,7 @@ impl Ports<'_> {
             creations.found(object, name);
             trunk
         } else {
-            creations.begin(object, name).await?;
+            creations.begin(CONDITION, object, name).await?;
             let new = NewTrunk {
                 name: wanted.name.clone(),
                 port_id: port.id.clone(),
@@ -166,7 +167,9 @@ impl Ports<'_> {
             };
             let answer = self.cloud.create_trunk(&new, Priority::Gate).await;
             let refused = Reason::PortCreateFailed;
-            creations.end(object, name, answer, |trunk| trunk.id.as_str(), refused)?
+            creations
+                .end(object, name, answer, |trunk| trunk.id.as_str())
+                .map_err(|error| failed(&error, refused))?
         };
         self.tag(
             Tagged::Trunk(&trunk.id),

@@ -15,12 +15,7 @@ use std::{
 use kube::ResourceExt;
 use parking_lot::Mutex;
 
-use super::{
-    StepResult,
-    creations::{Creations, described},
-    delete::Deletion,
-    failed,
-};
+use super::{CONDITION, Creations, StepResult, creations::described, delete::Deletion, failed};
 use crate::{
     controllers::{
         Context,
@@ -154,17 +149,19 @@ async fn create(
     // The creation for another object may be uncertain too, even one that an earlier process has recorded.
     let uncertain = &context.servers.uncertain;
     for other in named(context, name) {
-        uncertain.load(&other, &name_of(&*other));
+        uncertain.load(&*other, &name_of(&*other));
     }
-    uncertain.check_for_all(&described(object, name))?;
-    creations.begin(object, name).await?;
+    uncertain.check_for_all(CONDITION, &described(object, name))?;
+    creations.begin(CONDITION, object, name).await?;
     let policy = group.policy.as_str();
     let answer = cloud
         .create_server_group(name, policy, Priority::Gate)
         .await
         .map(|created| created.id);
     let refused = Reason::InstanceCreateFailed;
-    creations.end(object, name, answer, ServerGroupId::as_str, refused)
+    creations
+        .end(object, name, answer, ServerGroupId::as_str)
+        .map_err(|error| failed(&error, refused))
 }
 
 /// The objects that name the group, in any namespace and with any credentials, because two clusters can have the same
@@ -240,7 +237,7 @@ impl Deletion<'_> {
         let found = matching(all(self.cloud).await?, group);
         let what = described(CloudObject::ServerGroup, &group.name);
         if found.is_empty() {
-            self.context.servers.uncertain.check(self.owner, &what)?;
+            self.ensure_certain(&what)?;
         }
         for found in found {
             self.found(&what);

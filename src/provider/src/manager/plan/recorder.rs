@@ -10,7 +10,7 @@ use super::{Assessment, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, PlanR
 use crate::{
     controllers::project_match::PROJECT_ANNOTATION,
     kubernetes::conditions::kind,
-    reconcile::{Outcome, PassObserver},
+    reconcile::{Outcome, PassObserver, creations},
     subject::Subject,
 };
 use capo_core::{ConditionStatus, FailureClass, ObjectName, Reason};
@@ -56,7 +56,7 @@ impl Recorder {
             of_status,
             content,
         } = write;
-        if records_project_only(&content) {
+        if is_record_only(&content) {
             return;
         }
         self.note(subject, |entry| {
@@ -220,14 +220,18 @@ fn redact(value: &mut Value) {
     }
 }
 
-/// Whether a write only records where the objects of a cluster are, which changes nothing in the cloud.
-fn records_project_only(content: &Value) -> bool {
+/// Whether a write only records where the objects of a cluster are, or what may be being created, which changes nothing
+/// in the cloud.
+fn is_record_only(content: &Value) -> bool {
     let annotations = content["metadata"]["annotations"].as_object();
     content
         .as_object()
         .is_some_and(|content| content.len() == 1)
         && annotations.is_some_and(|annotations| {
-            annotations.len() == 1 && annotations.contains_key(PROJECT_ANNOTATION)
+            annotations.len() == 1
+                && [PROJECT_ANNOTATION, creations::ANNOTATION]
+                    .iter()
+                    .any(|annotation| annotations.contains_key(*annotation))
         })
 }
 

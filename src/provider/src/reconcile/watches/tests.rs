@@ -71,6 +71,32 @@ async fn a_status_write_enqueues_related_objects_only_and_an_equal_object_none()
 }
 
 #[tokio::test]
+async fn a_record_of_creations_enqueues_nothing_and_another_annotation_its_object() {
+    let annotated = |key: &str| {
+        let mut pod = pod("a", 1, "x");
+        pod.metadata.annotations = Some([(key.to_owned(), "{}".to_owned())].into());
+        pod
+    };
+    let seen = enqueued(vec![
+        Event::Init,
+        Event::InitApply(pod("a", 1, "x")),
+        Event::InitDone,
+        Event::Apply(annotated(creations::ANNOTATION)),
+        Event::Apply(pod("a", 1, "x")),
+    ])
+    .await;
+    assert_eq!(seen, [own("a"), related("a")]);
+    let seen = enqueued(vec![
+        Event::Init,
+        Event::InitApply(pod("a", 1, "x")),
+        Event::InitDone,
+        Event::Apply(annotated("other")),
+    ])
+    .await;
+    assert_eq!(seen, [own("a"), related("a"), own("a")]);
+}
+
+#[tokio::test]
 async fn a_removed_status_enqueues_its_object_and_the_first_status_does_not() {
     let seen = enqueued(vec![
         Event::Init,

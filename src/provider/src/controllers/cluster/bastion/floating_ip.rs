@@ -128,16 +128,19 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
 }
 
 /// Deletes the bastion's floating IP: the one on a port of its server, and the one that the status names. A floating IP
-/// that the user named or created stays.
+/// that the user named or created stays. One whose creation may still be carried out counts as existing.
 pub(crate) async fn give_back(
     context: &StepContext<'_>,
     ports: &[PortId],
     given: Option<IpAddr>,
     kept: Option<IpAddr>,
 ) -> StepResult<()> {
+    let (kind, name) = (CloudObject::FloatingIp, Purpose::Bastion.recorded_name());
+    let certain = context.creations.check(BASTION_READY, kind, &name);
     if ports.is_empty() && kept.is_none() {
-        return Ok(());
+        return certain;
     }
+    let mut is_any = false;
     let described = floating_ips::described(context)
         .await
         .map_err(|error| error.shown_by(BASTION_READY))?;
@@ -149,10 +152,15 @@ pub(crate) async fn give_back(
         let was_bastions = kept.is_some() && fip.floating_ip_address == kept;
         let is_given = given.is_some() && fip.floating_ip_address == given;
         if (on_bastion || was_bastions) && !is_given {
+            is_any = true;
             delete(context, &fip).await?;
         }
     }
-    Ok(())
+    if is_any {
+        context.creations.found(kind, &name);
+        return Ok(());
+    }
+    certain
 }
 
 async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {

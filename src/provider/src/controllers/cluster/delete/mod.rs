@@ -97,6 +97,7 @@ impl Pass<'_> {
                 match take_down(&mut self, &context).await {
                     Ok(()) => {
                         let context = self.context;
+                        self.take_written();
                         let written = context.set_finalizer(&mut self.object, FINALIZER, false);
                         return match written.await {
                             Ok(()) => forget(context, &self.name),
@@ -104,6 +105,7 @@ impl Pass<'_> {
                         };
                     }
                     Err(step_error) => {
+                        self.record_creations().await;
                         deleting(&mut self, step_error.state.message.clone());
                         let step_error = later(&mut self, step_error);
                         self.record(step_error);

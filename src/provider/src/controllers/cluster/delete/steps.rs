@@ -13,11 +13,13 @@ use super::{
     services,
 };
 use crate::controllers::cluster::{
-    desired::DesiredNetwork, floating_ip, load_balancer, network, router, security_groups,
+    desired::DesiredNetwork,
+    floating_ip::{self, Purpose},
+    load_balancer, network, router, security_groups,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::{
-    API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
+    API_ENDPOINT_READY, API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
 };
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
@@ -59,6 +61,11 @@ pub(super) async fn delete_all(
             }
             Removal::Network { services, router } => {
                 let network = network::find_managed(context).await?;
+                let (kind, name) = (CloudObject::Network, context.desired.names.network());
+                match &network {
+                    Some(_) => context.creations.found(kind, &name),
+                    None => context.creations.check(NETWORK_READY, kind, &name)?,
+                }
                 if let Some(network) = network.as_ref().filter(|_| services) {
                     services::delete(context, network, cluster.name).await?;
                 }
@@ -78,8 +85,11 @@ pub(super) async fn delete_all(
 }
 
 async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> StepResult<()> {
-    if context.desired.load_balancer.is_none() && known.is_none() {
-        return floating_ip::remove(context, None).await;
+    let name = context.desired.names.load_balancer();
+    let (condition, kind) = (API_SERVER_LOAD_BALANCER_READY, CloudObject::LoadBalancer);
+    let certain = context.creations.check(condition, kind, &name);
+    if context.desired.load_balancer.is_none() && known.is_none() && certain.is_ok() {
+        return release_floating_ips(context).await;
     }
     let found = match load_balancer::find(context, known).await {
         Ok(found) => found,
@@ -87,8 +97,14 @@ async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> 
         Err(step_error) if known.is_none() && is_no_service(&step_error) => Vec::new(),
         Err(step_error) => return Err(step_error),
     };
+    if !found.is_empty() {
+        context.creations.found(kind, &name);
+    }
     let lb = match load_balancer_removal(&found) {
-        LoadBalancerRemoval::Gone => return floating_ip::remove(context, None).await,
+        LoadBalancerRemoval::Gone => {
+            certain?;
+            return release_floating_ips(context).await;
+        }
         LoadBalancerRemoval::Await(lb) => lb,
         LoadBalancerRemoval::Delete(lb) => {
             delete_balancer(context, lb).await?;
@@ -99,9 +115,8 @@ async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> 
                 API_SERVER_LOAD_BALANCER_READY,
                 Reason::AmbiguousMatch,
                 format!(
-                    "Load balancer name \"{}\" matches {} objects ({}); remove or rename those that are not this \
+                    "Load balancer name \"{name}\" matches {} objects ({}); remove or rename those that are not this \
                      cluster's",
-                    context.desired.names.load_balancer(),
                     ids.len(),
                     ids.join(", ")
                 ),
@@ -109,6 +124,15 @@ async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> 
         }
     };
     Err(context.still_deleting(API_SERVER_LOAD_BALANCER_READY, "Load balancer", &lb.name))
+}
+
+/// Releases the API server's floating IPs once the load balancer is gone. A floating IP whose creation may still be
+/// carried out counts as existing.
+async fn release_floating_ips(context: &StepContext<'_>) -> StepResult<()> {
+    let name = Purpose::LoadBalancer.recorded_name();
+    let (condition, kind) = (API_ENDPOINT_READY, CloudObject::FloatingIp);
+    floating_ip::remove(context, None).await?;
+    context.creations.check(condition, kind, &name)
 }
 
 fn is_no_service(step_error: &StepError) -> bool {
@@ -143,9 +167,16 @@ async fn remove_router(
     cluster: &str,
 ) -> StepResult<()> {
     let existing = context.desired.router.existing.as_ref();
-    let managed = match existing {
-        Some(_) => None,
-        None => router::find_managed(context).await?,
+    let managed = if existing.is_some() {
+        None
+    } else {
+        let found = router::find_managed(context).await?;
+        let (kind, name) = (CloudObject::Router, context.desired.names.network());
+        match &found {
+            Some(_) => context.creations.found(kind, &name),
+            None => context.creations.check(ROUTER_READY, kind, &name)?,
+        }
+        found
     };
     let ports = match (&managed, network) {
         (Some(router), _) => router::list_interfaces(context, &router.id).await?,

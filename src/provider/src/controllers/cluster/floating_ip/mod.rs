@@ -41,6 +41,11 @@ impl Purpose {
         }
     }
 
+    /// The name of a new floating IP in records of creations, because Neutron chooses its address.
+    pub(crate) fn recorded_name(self) -> String {
+        format!("for the {}", self.owner())
+    }
+
     fn owner(self) -> &'static str {
         match self {
             Self::LoadBalancer | Self::Machine => "API server",
@@ -120,6 +125,10 @@ pub(crate) async fn put_in_place(
     given: Option<IpAddr>,
     purpose: Purpose,
 ) -> StepResult<FloatingIp> {
+    if found.is_some() {
+        let name = purpose.recorded_name();
+        context.creations.found(CloudObject::FloatingIp, &name);
+    }
     let fip = match plan::plan(found, place.port) {
         FloatingIpPlan::Use(fip) => fip,
         FloatingIpPlan::Associate { fip, port } => associate(context, &fip, &port, purpose).await?,
@@ -351,17 +360,24 @@ async fn create(
             format!("Creating floating IP {address}, which does not exist in this project, for the {owner}")
         },
     );
-    let fip = context
+    let (kind, recorded) = (CloudObject::FloatingIp, purpose.recorded_name());
+    let begun = context
+        .creations
+        .begin(purpose.condition(), kind, &recorded);
+    begun.await?;
+    let answer = context
         .cloud
         .create_floating_ip(&new, Priority::Settling)
-        .await
+        .await;
+    context.creations.settle(kind, &recorded, &answer);
+    let fip = answer
         .inspect_err(|e| {
             let name = place.address.map(|address| address.to_string());
             let name = name.unwrap_or_default();
-            context.failed(Verb::Create, CloudObject::FloatingIp, &name, e);
+            context.failed(Verb::Create, kind, &name, e);
         })
         .map_err(|e| failed(&doing, &e).shown_by(purpose.condition()))?;
-    let (object, name) = (CloudObject::FloatingIp, fip.address_or_id());
-    context.changed(Verb::Create, object, &name, fip.id.as_str(), "");
+    let name = fip.address_or_id();
+    context.changed(Verb::Create, kind, &name, fip.id.as_str(), "");
     Ok(fip)
 }

@@ -1,6 +1,6 @@
 //! Releases the API server's floating IPs when a cluster is deleted.
 
-use super::{described_as_ours, failed, on_port, plan};
+use super::{Purpose, described_as_ours, failed, on_port, plan};
 use crate::controllers::cluster::step_context::StepContext;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::StepResult;
@@ -20,6 +20,10 @@ pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&PortId>) -> 
         if is_unused && !ours.iter().any(|known: &FloatingIp| known.id == fip.id) {
             ours.push(fip);
         }
+    }
+    if !ours.is_empty() {
+        let name = Purpose::LoadBalancer.recorded_name();
+        context.creations.found(CloudObject::FloatingIp, &name);
     }
     for fip in ours {
         let description = context.desired.names.description();

@@ -9,7 +9,11 @@ pub(crate) mod report;
 use std::net::IpAddr;
 
 use self::plan::FoundLoadBalancer;
-use super::{desired::DesiredLoadBalancer, observation::NetworkState, step_context::StepContext};
+use super::{
+    desired::DesiredLoadBalancer,
+    observation::NetworkState,
+    step_context::{NewObject, StepContext},
+};
 use crate::kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
 use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
@@ -92,6 +96,10 @@ pub(crate) async fn create(
     network: &NetworkState,
     primary: Option<&SubnetId>,
 ) -> StepResult<LoadBalancer> {
+    let name = context.desired.names.load_balancer();
+    let (condition, kind) = (API_SERVER_LOAD_BALANCER_READY, CloudObject::LoadBalancer);
+    // Provider and flavor are not looked up while an earlier creation is uncertain.
+    context.creations.check(condition, kind, &name)?;
     let provider = match &desired.provider {
         Some(provider) => available_provider(context, provider).await?,
         None => None,
@@ -103,7 +111,7 @@ pub(crate) async fn create(
     let address = vip_address(context)?;
     let subnet = vip_subnet(network, address, primary);
     let new = NewLoadBalancer {
-        name: context.desired.names.load_balancer(),
+        name: name.clone(),
         description: context.desired.names.description(),
         vip_address: address.filter(|address| {
             subnet.is_none_or(|subnet| subnet.cidr.is_some_and(|range| range.contains(address)))
@@ -115,14 +123,16 @@ pub(crate) async fn create(
         availability_zone: desired.availability_zone.clone(),
         tags: context.desired.tags.clone(),
     };
-    let answer = context
-        .cloud
-        .create_load_balancer(&new, Priority::Settling)
-        .await;
-    let (kind, name) = (CloudObject::LoadBalancer, &new.name);
+    let request = context.cloud.create_load_balancer(&new, Priority::Settling);
+    let object = NewObject {
+        condition,
+        kind,
+        name: &name,
+    };
+    let doing = format!("Creating load balancer {name}");
     context
-        .created(kind, name, answer, |lb| lb.id.as_str())
-        .map_err(|e| failed(&format!("Creating load balancer {name}"), &e))
+        .create(object, request, |lb| lb.id.as_str(), |e| failed(&doing, e))
+        .await
 }
 
 /// The address that a new load balancer should have: the address of the spec, or else the one that the cluster's

@@ -9,7 +9,7 @@ use crate::{
         desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
         observation::KnownLoadBalancer, observe, pass::Pass, step_context::StepContext,
     },
-    kubernetes::conditions::kind,
+    kubernetes::{conditions::kind, events::CloudObject},
 };
 use capo_core::{
     FailureClass, Lookup, ProvisioningStatus, Reason,
@@ -68,6 +68,10 @@ pub(crate) fn decide(
         replaced: pass.cached.replacements,
     };
     let plan = plan::plan(&inputs, &states, pass.now);
+    if !found.is_empty() {
+        let kind = CloudObject::LoadBalancer;
+        context.creations.found(kind, &inputs.name);
+    }
     let by_id = |id: &LoadBalancerId| {
         let known = found.iter().find(|lb| lb.id == *id);
         Lookup::from(known.map(KnownLoadBalancer::from))

@@ -11,7 +11,7 @@ use self::{
 use super::{
     desired::{DesiredExternalNetwork, DesiredNetwork, ManagedNetwork},
     observation::NetworkState,
-    step_context::StepContext,
+    step_context::{NewObject, StepContext},
 };
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
@@ -152,7 +152,11 @@ async fn ensure_managed_network(
 ) -> StepResult<Network> {
     let found = find_managed(context).await?;
     let network = match plan::network(found, context.machine_admitted) {
-        NetworkPlan::Use(network) => network,
+        NetworkPlan::Use(network) => {
+            let name = context.desired.names.network();
+            context.creations.found(CloudObject::Network, &name);
+            network
+        }
         NetworkPlan::Withhold => {
             let name = context.desired.names.network();
             return Err(StepError::failed(
@@ -185,11 +189,17 @@ async fn create_network(
         mtu: desired.mtu,
         port_security_enabled: (!desired.port_security).then_some(false),
     };
-    let answer = context.cloud.create_network(&new, Priority::Settling).await;
+    let request = context.cloud.create_network(&new, Priority::Settling);
+    let object = NewObject {
+        condition: NETWORK_READY,
+        kind: CloudObject::Network,
+        name: &new.name,
+    };
     let doing = format!("Creating network {}", new.name);
+    let failed = |e: &Error| failed(Reason::NetworkCreateFailed, &doing, e);
     context
-        .created(CloudObject::Network, &new.name, answer, |n| n.id.as_str())
-        .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))
+        .create(object, request, |n| n.id.as_str(), failed)
+        .await
 }
 
 /// The subnet with the address range of the spec.
@@ -214,6 +224,10 @@ async fn ensure_managed_subnet(
     network: &Network,
     found: Option<Subnet>,
 ) -> StepResult<Subnet> {
+    if found.is_some() {
+        let name = context.desired.names.network();
+        context.creations.found(CloudObject::Subnet, &name);
+    }
     let subnet = match plan::subnet(found, desired) {
         SubnetPlan::Use(subnet) => subnet,
         SubnetPlan::SetNameServers(subnet) => set_name_servers(context, desired, &subnet).await?,
@@ -245,11 +259,17 @@ async fn create_subnet(
         ipv6_address_mode: mode,
         ipv6_ra_mode: mode,
     };
-    let answer = context.cloud.create_subnet(&new, Priority::Settling).await;
+    let request = context.cloud.create_subnet(&new, Priority::Settling);
+    let object = NewObject {
+        condition: NETWORK_READY,
+        kind: CloudObject::Subnet,
+        name: &new.name,
+    };
     let doing = format!("Creating subnet {} ({})", new.name, desired.range);
+    let failed = |e: &Error| failed(Reason::SubnetCreateFailed, &doing, e);
     context
-        .created(CloudObject::Subnet, &new.name, answer, |s| s.id.as_str())
-        .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))
+        .create(object, request, |s| s.id.as_str(), failed)
+        .await
 }
 
 async fn set_name_servers(

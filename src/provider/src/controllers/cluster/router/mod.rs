@@ -7,7 +7,7 @@ use super::{
     desired::{DesiredNetwork, Reference, RouterReference},
     network::find_subnet,
     observation::NetworkState,
-    step_context::StepContext,
+    step_context::{NewObject, StepContext},
 };
 use crate::kubernetes::conditions::kind::ROUTER_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
@@ -62,6 +62,10 @@ pub(crate) async fn ensure(
     let found = find_managed(context).await?;
     // A router that is created in this pass has no interfaces yet.
     let is_new = found.is_none();
+    if !is_new {
+        let name = context.desired.names.network();
+        context.creations.found(CloudObject::Router, &name);
+    }
     let router = match plan::plan(found, &gateway) {
         RouterPlan::Use(router) => router,
         RouterPlan::Create { with_gateway } => {
@@ -177,11 +181,17 @@ async fn create(context: &StepContext<'_>, gateway: Option<ExternalGateway>) -> 
         description: context.desired.names.description(),
         external_gateway_info: gateway,
     };
-    let answer = context.cloud.create_router(&new, Priority::Settling).await;
+    let request = context.cloud.create_router(&new, Priority::Settling);
+    let object = NewObject {
+        condition: ROUTER_READY,
+        kind: CloudObject::Router,
+        name: &new.name,
+    };
     let doing = format!("Creating router {}", new.name);
+    let failed = |e: &Error| failed(Reason::RouterCreateFailed, &doing, e);
     context
-        .created(CloudObject::Router, &new.name, answer, |r| r.id.as_str())
-        .map_err(|e| failed(Reason::RouterCreateFailed, &doing, &e))
+        .create(object, request, |r| r.id.as_str(), failed)
+        .await
 }
 
 async fn set_gateway(

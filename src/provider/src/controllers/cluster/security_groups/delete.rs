@@ -14,15 +14,17 @@ const KIND: &str = "Security group";
 pub(crate) async fn all(context: &StepContext<'_>) -> StepResult<()> {
     let found = find(context).await?;
     let mut is_any = false;
-    for (_, group) in found.into_list() {
+    for (role, group) in found.into_list() {
         is_any = true;
+        let name = context.desired.names.security_group(role);
+        context.creations.found(CloudObject::SecurityGroup, &name);
         delete(context, &group).await?;
     }
     if !is_any {
-        return Ok(());
+        return ensure_all_certain(context);
     }
     match find(context).await?.into_list().next() {
-        None => Ok(()),
+        None => ensure_all_certain(context),
         Some((_, group)) => Err(context.still_deleting(SECURITY_GROUPS_READY, KIND, &group.name)),
     }
 }
@@ -30,13 +32,27 @@ pub(crate) async fn all(context: &StepContext<'_>) -> StepResult<()> {
 /// Deletes the group of `role` if it exists. Returns `Ok` when it is gone.
 pub(crate) async fn one(context: &StepContext<'_>, role: Role) -> StepResult<()> {
     let Some(group) = find_one(context, role).await? else {
-        return Ok(());
+        return ensure_certain(context, role);
     };
+    let name = context.desired.names.security_group(role);
+    context.creations.found(CloudObject::SecurityGroup, &name);
     delete(context, &group).await?;
     match find_one(context, role).await? {
         None => Ok(()),
         Some(group) => Err(context.still_deleting(SECURITY_GROUPS_READY, KIND, &group.name)),
     }
+}
+
+/// Returns a wait while the creation of the group of `role` may still be carried out, because it counts as existing.
+fn ensure_certain(context: &StepContext<'_>, role: Role) -> StepResult<()> {
+    let name = context.desired.names.security_group(role);
+    let kind = CloudObject::SecurityGroup;
+    context.creations.check(SECURITY_GROUPS_READY, kind, &name)
+}
+
+fn ensure_all_certain(context: &StepContext<'_>) -> StepResult<()> {
+    let mut roles = [Role::ControlPlane, Role::Worker, Role::Bastion].into_iter();
+    roles.try_for_each(|role| ensure_certain(context, role))
 }
 
 async fn delete(context: &StepContext<'_>, group: &SecurityGroup) -> StepResult<()> {

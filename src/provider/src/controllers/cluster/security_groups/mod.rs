@@ -17,7 +17,7 @@ use self::{
 use super::{
     desired::{DesiredSecurityGroups, DesiredUserRule},
     observation::{Groups, KnownGroup},
-    step_context::StepContext,
+    step_context::{NewObject, StepContext},
 };
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use crate::kubernetes::events::CloudObject;
@@ -178,21 +178,28 @@ async fn ensure_group(
     role: Role,
     found: Option<SecurityGroup>,
 ) -> StepResult<SecurityGroup> {
+    let name = context.desired.names.security_group(role);
     let group = if let Some(group) = found {
+        context.creations.found(CloudObject::SecurityGroup, &name);
         group
     } else {
         let new = NewSecurityGroup {
-            name: context.desired.names.security_group(role),
+            name: name.clone(),
             description: SECURITY_GROUP_DESCRIPTION.to_owned(),
         };
-        let answer = context
+        let request = context
             .cloud
-            .create_security_group(&new, Priority::Settling)
-            .await;
-        let (kind, name) = (CloudObject::SecurityGroup, &new.name);
+            .create_security_group(&new, Priority::Settling);
+        let object = NewObject {
+            condition: SECURITY_GROUPS_READY,
+            kind: CloudObject::SecurityGroup,
+            name: &name,
+        };
+        let doing = format!("Creating security group {name}");
+        let failed = |e: &Error| failed(&doing, e);
         context
-            .created(kind, name, answer, |group| group.id.as_str())
-            .map_err(|e| failed(&format!("Creating security group {name}"), &e))?
+            .create(object, request, |group| group.id.as_str(), failed)
+            .await?
     };
     context
         .tag(

@@ -35,7 +35,7 @@ impl Deletion<'_> {
         }
         for (name, _) in self.port_names() {
             let what = described(CloudObject::Port, &name);
-            self.context.servers.uncertain.check(self.owner, &what)?;
+            self.ensure_certain(&what)?;
         }
         Ok(())
     }
@@ -50,8 +50,7 @@ impl Deletion<'_> {
         let names = self.port_names();
         let is_uncertain = |name: &str| {
             let what = described(CloudObject::Port, name);
-            let uncertain = &self.context.servers.uncertain;
-            uncertain.check(self.owner, &what).is_err()
+            self.ensure_certain(&what).is_err()
         };
         for (name, network_id) in ports_to_look_up(&names, recorded.len(), &left, is_uncertain) {
             let filter = PortFilter {

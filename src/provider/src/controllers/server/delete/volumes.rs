@@ -34,7 +34,7 @@ impl Deletion<'_> {
             if found.iter().any(|volume| wanted.is(volume)) {
                 self.found(&what);
             } else {
-                self.context.servers.uncertain.check(self.owner, &what)?;
+                self.ensure_certain(&what)?;
             }
             let plans = volume_deletion_plans(&found, &wanted, self.progress.instance_id.as_ref());
             if plans.contains(&VolumeDeletionPlan::Ambiguous) && !held_by_another {
