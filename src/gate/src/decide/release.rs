@@ -99,7 +99,7 @@ pub(crate) fn rules(
                 ReleaseBasis::OthersServedLongEnough
             }))
         }
-        // After a release opened, Cluster API may find the only other API server unhealthy before Octavia is read again.
+        // While a release is open, Cluster API may find the only other API server unhealthy before Octavia is read.
         (Stage::Serving | Stage::Released, Some(Others::None(port, lack))) => {
             GateDecision::Held(GateCause::NoOther(port, lack))
         }
