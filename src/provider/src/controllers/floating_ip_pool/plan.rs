@@ -186,7 +186,8 @@ impl PoolPlan {
     }
 }
 
-/// Whether the claim's status names an `IPAddress` that exists. A claim whose `IPAddress` was deleted needs another one.
+/// Whether the claim's status names an `IPAddress` that exists. A claim whose `IPAddress` was deleted needs another
+/// one.
 fn is_answered(observed: &Observed, claim: &IPAddressClaim) -> bool {
     let name = &claim.status.address_ref.name;
     observed.addresses.contains_key(name) || observed.foreign_names.contains(name)

@@ -207,8 +207,8 @@ pub(super) async fn attach(
         AttachmentPlan::Attached => {}
         AttachmentPlan::Gone => {
             return Err(refused(format!(
-                "Floating IP {ip} does not exist in OpenStack any more; delete the IPAddressClaim to get another one, or the \
-                 Machine to replace it"
+                "Floating IP {ip} does not exist in OpenStack any more; delete the IPAddress of its claim to get another one, or \
+                 the Machine to replace it"
             )));
         }
         AttachmentPlan::OnAnotherPort(there) => {
