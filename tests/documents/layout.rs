@@ -57,6 +57,14 @@ fn no_code_is_kept_that_nothing_uses() {
     }
 }
 
+#[test]
+fn the_changelog_says_what_is_not_released() {
+    let text = fs::read_to_string(repository("CHANGELOG.md")).unwrap();
+    let (unreleased, released) = text.split_once("\n## 0.1.0\n").unwrap();
+    assert!(unreleased.starts_with("# Changelog\n") && !released.is_empty());
+    assert!(unreleased.contains("\n## Unreleased\n"), "{unreleased}");
+}
+
 /// `rustfmt` breaks code at column 100, and does not touch comments.
 #[test]
 fn comments_end_at_column_120() {
