@@ -185,7 +185,7 @@ fn decision_that_needs_no_proof(
     now: Timestamp,
 ) -> Option<GateDecision> {
     let cluster = inputs.cluster;
-    // The controller of the machine applies the mode: it asks for a release only in the mode `enforce`.
+    // The controller of the machine applies the mode: it follows these decisions only in the mode `enforce`.
     let precedence = precedence::of_facts(cluster, &machine.gate_override, GateMode::Enforce, now);
     if precedence.is_some() {
         return precedence;

@@ -65,7 +65,7 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
         Certainty::Yes
     };
     for port in state.indexed_ports() {
-        if serving::fails_online(machine, port) {
+        if serving::is_online_in_error(machine, port) {
             return Certainty::No;
         }
         match serving::serves_at_present(state, machine, port, now) {

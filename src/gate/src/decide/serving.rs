@@ -237,7 +237,7 @@ pub(crate) fn any_release_is_open(state: &State) -> bool {
 
 /// Whether the last change of the machine's member of this port has failed, and the monitor finds that the member
 /// serves.
-pub(crate) fn fails_online(
+pub(crate) fn is_online_in_error(
     machine: &Machine,
     IndexedPort { index, port }: IndexedPort<'_>,
 ) -> bool {

@@ -208,8 +208,8 @@ fn begin_release(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, no
 }
 
 /// Whether other machines have served, and the endpoint has been unreachable, for so long without interruption that the
-/// machine may be released without a proof. An endpoint that answers from time to time does not count as unreachable:
-/// each answer begins that time anew.
+/// machine may be released without a proof. An endpoint that answers from time to time does not count as unreachable,
+/// because the time starts again with each answer.
 fn has_waited(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
     let has_lasted = |since: Option<Instant>| {
         since.is_some_and(|since| now.since(since) >= proof::WITHOUT_PROOF)

@@ -121,7 +121,8 @@ pub(crate) enum Stage {
     Proving,
     /// The machine's members are being deleted.
     Removing,
-    /// A read has shown that the members are absent. The requests are made again, and a second read must show the same.
+    /// A read has shown that the members are absent. The requests are made again, and a second read has to confirm the
+    /// absence.
     Confirming,
     /// The absence is confirmed, and another machine still served.
     Released,

@@ -87,8 +87,8 @@ pub(super) enum PoolEnd {
 pub(super) struct PoolPlan {
     /// The addresses to release.
     pub releases: Vec<ReleasePlan>,
-    /// The `IPAddress`es that are released later. Each has a floating IP that would be deleted but is in use. Without
-    /// its `IPAddress` nobody would delete that floating IP once it is free.
+    /// The `IPAddress`es that are released later. Each has a floating IP that is to be deleted but is in use. The
+    /// `IPAddress` is kept until then, because nothing else would delete the floating IP once it is free.
     pub held: Vec<String>,
     /// The claims to answer, in order.
     pub claims: Vec<PoolClaimPlan>,
