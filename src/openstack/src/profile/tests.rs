@@ -90,7 +90,7 @@ fn every_way_to_write_a_credential() {
             "password",
         ),
         (
-            "auth: {auth_url: https://k, username: u, password: p, project_name: t, default_domain: d}",
+            "auth: {auth_url: https://xn--bcher-kva.example, username: u, password: p, project_name: t, default_domain: d}",
             "password",
         ),
     ];
@@ -171,6 +171,10 @@ fn errors_name_field_found_and_allowed_and_no_secret() {
         (
             "    auth: {auth_url: 'https://u:s3cret-canary@k', username: u}".to_owned(),
             "clouds.one.auth.auth_url is `a URL with user, password or query`; allowed: an http or https URL of Keystone's Identity API v3, without user or query",
+        ),
+        (
+            "    auth: {auth_url: 'https://bücher.example', username: u}".to_owned(),
+            "clouds.one.auth.auth_url is `a URL whose host name is not in its ASCII form (xn--...)`; allowed: an http or https URL",
         ),
         (
             "    auth: {username: u}".to_owned(),

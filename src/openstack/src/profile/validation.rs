@@ -1,6 +1,6 @@
 //! Turns the fields of a clouds.yaml into a profile.
 
-use url::Url;
+use url::{ParseError, Url};
 
 use crate::{
     profile::{
@@ -99,7 +99,12 @@ fn auth_url(at: &At<'_>, text: Option<&str>) -> Result<Url, ProfileError> {
         .ok_or_else(|| at.missing(FIELD, "where Keystone is"))?;
     // The error must not show a URL that has a password in it.
     let refused = |shown: &str| at.not_allowed(FIELD, shown, ALLOWED);
-    let mut url = Url::parse(text.trim()).map_err(|_| refused("not a URL"))?;
+    let mut url = Url::parse(text.trim()).map_err(|error| {
+        refused(match error {
+            ParseError::IdnaError => "a URL whose host name is not in its ASCII form (xn--...)",
+            _ => "not a URL",
+        })
+    })?;
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
         return Err(refused("a URL with user, password or query"));
     }
