@@ -22,7 +22,9 @@ const FINALIZER: &str = "openstackfloatingippool.infrastructure.cluster.x-k8s.io
 const ADDRESS_FINALIZER: &str =
     "openstackfloatingippool.infrastructure.cluster.x-k8s.io/delete-floating-ip";
 /// Annotation with the time until which an allocation of unknown outcome may be carried out.
-const RECORD: &str = "infrastructure.cluster.x-k8s.io/floating-ip-creation";
+const RECORD: &str = "infrastructure.cluster.x-k8s.io/creations-in-doubt";
+/// The entry of the annotation.
+const ALLOCATION: &str = "floating IP of the pool";
 
 fn pool(namespace: &str, spec: &Value) -> Value {
     let mut pool = json!({
@@ -237,17 +239,13 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
     // A new process learns of the allocation from the record, and from the description of the floating IP.
     let recorded = environment.get(POOL, "pool").await;
     let annotations = recorded["metadata"]["annotations"].as_object().unwrap();
-    let until: jiff::Timestamp = annotations[RECORD].as_str().unwrap().parse().unwrap();
+    let record: Value = serde_json::from_str(annotations[RECORD].as_str().unwrap()).unwrap();
+    let until: jiff::Timestamp = record[ALLOCATION].as_str().unwrap().parse().unwrap();
     // The 130 s count from the loss of the answer and not from the request, which can wait for its turn.
     assert!(
         until >= begun + std::time::Duration::from_secs(3 + 130),
         "{until}"
     );
-    // The record would expire after two minutes, which the following steps may take on a busy machine.
-    let hour = jiff::SignedDuration::from_hours(1);
-    let lasting = (jiff::Timestamp::now() + hour).to_string();
-    let lasting = json!({"metadata": {"annotations": {RECORD: lasting}}});
-    environment.patch(POOL, "pool", lasting).await;
     create(&environment, claim(&environment.namespace, "b")).await;
     environment
         .until_object(POOL, "pool", |pool| {
@@ -256,6 +254,8 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
         .await;
     environment.stop().await;
     environment.wipe_status(POOL, "pool").await;
+    // The record would expire after two minutes, which the steps may take on a busy machine.
+    environment.patch(POOL, "pool", recorded_until("")).await;
     environment.start().await;
     environment
         .until_object(POOL, "pool", |pool| {
@@ -264,10 +264,43 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
         .await;
     assert_eq!(environment.calls("floating_ip_create"), 1);
     // The record has expired.
-    let old = json!({"metadata": {"annotations": {RECORD: "2026-01-01T00:00:00Z"}}});
-    environment.patch(POOL, "pool", old).await;
+    environment.stop().await;
+    environment
+        .patch(POOL, "pool", recorded_until("2026-01-01T00:00:00Z"))
+        .await;
+    environment.start().await;
     assert_ne!(address_of(&environment, "b").await, address);
     assert_eq!(environment.calls("floating_ip_create"), 2);
+}
+
+/// The change that records an allocation until this time. A time that can't be read counts as 130 s from the start of the
+/// next process on.
+fn recorded_until(time: &str) -> Value {
+    let record = json!({ALLOCATION: time}).to_string();
+    json!({"metadata": {"annotations": {RECORD: record}}})
+}
+
+/// The time of the next try grows from half a minute to five, whatever the pass has recorded on the pool.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_allocation_that_is_refused_is_not_repeated_at_once() {
+    let environment = Environment::in_namespace("fip-refused").start().await;
+    environment.command(
+        json!({"fault": {"match": {"label": "floating_ip_create"}, "status": 409,
+        "body": "Quota exceeded for resources: ['floatingip']."}}),
+    );
+    create(&environment, pool(&environment.namespace, &json!({}))).await;
+    create(&environment, claim(&environment.namespace, "a")).await;
+    let refused = environment
+        .until_object(POOL, "pool", |pool| {
+            status_and_reason(pool, READY) == ("False", "QuotaExceeded")
+        })
+        .await;
+    assert_eq!(refused["metadata"]["annotations"], Value::Null);
+    // The finalizer of the first pass may start one more.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let begun = environment.calls("floating_ip_create");
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    assert_eq!(environment.calls("floating_ip_create"), begun);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -357,6 +390,20 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
         "WaitingForIPAMProvider"
     );
     assert_eq!(environment.calls("server_create"), 0);
+    // An answer that names no IPAddress is waited for too, because the pool gives another one.
+    let claim = "w1-floating-ip-address";
+    let answer = json!({"addressRef": {"name": "gone"}});
+    environment
+        .patch_status("IPAddressClaim", claim, answer)
+        .await;
+    environment
+        .until_object("OpenStackMachine", "w1", |machine| {
+            let shown = condition(machine, "FloatingAddressFromPoolReady");
+            shown.is_some_and(|(_, reason, message)| {
+                reason == "WaitingForIPAMProvider" && message.contains("gone, which does not exist")
+            })
+        })
+        .await;
     create(&environment, pool(&environment.namespace, &json!({}))).await;
     let machine = environment
         .until_object("OpenStackMachine", "w1", |machine| {

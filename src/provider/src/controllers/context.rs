@@ -21,6 +21,8 @@ pub struct Context {
     pub(super) clusters: ObjectCache<cluster::cache::CachedCluster>,
     /// The creations for clusters whose result is unknown.
     pub(super) cluster_creations: UncertainCreations,
+    /// The floating IPs for pools of which it is unknown whether they were created.
+    pub(super) pool_creations: UncertainCreations,
     /// The version and path under which control-plane objects are served.
     pub(super) contract_kinds: ContractKinds,
     /// When each Machine became healthy.

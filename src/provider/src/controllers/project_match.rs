@@ -178,6 +178,7 @@ mod tests {
             shared,
             clusters: ObjectCache::default(),
             cluster_creations: UncertainCreations::default(),
+            pool_creations: UncertainCreations::default(),
             contract_kinds: ContractKinds::default(),
             machines: ObjectCache::default(),
             servers: server::ServerCaches::default(),

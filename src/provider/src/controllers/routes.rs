@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use super::capi::{self, Cluster, Machine, condition};
 use crate::reconcile::{
     name_of,
-    watches::{Route, Target},
+    watches::{Route, Target, hash_annotations},
 };
 use capo_api::{
     v1alpha1::OpenStackServer,
@@ -82,7 +82,8 @@ pub(super) fn hash_openstack_server(server: &OpenStackServer, hasher: &mut Defau
 
 /// Hashes the metadata with the owners, because a control plane finds its Machines by them.
 fn hash_meta(meta: &ObjectMeta, hasher: &mut DefaultHasher) {
-    (&meta.uid, meta.generation, &meta.labels, &meta.annotations).hash(hasher);
+    (&meta.uid, meta.generation, &meta.labels).hash(hasher);
+    hash_annotations(meta, hasher);
     meta.deletion_timestamp.is_some().hash(hasher);
     for owner in meta.owner_references.iter().flatten() {
         (&owner.kind, &owner.name, &owner.uid).hash(hasher);

@@ -136,6 +136,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         },
         clusters: ObjectCache::default(),
         cluster_creations: UncertainCreations::default(),
+        pool_creations: UncertainCreations::default(),
         contract_kinds: ContractKinds::default(),
         machines: ObjectCache::default(),
         machine_templates: ObjectCache::default(),

@@ -258,14 +258,17 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
         }
         match event {
             Ok(Event::Init) => listed.clear(),
+            // Until the list is complete, the store shows the one before. A pass that began now would not find a new
+            // object, or would act on the old state of a changed one, and nothing would start another pass.
             Ok(Event::InitApply(object)) => {
-                let (name, now) = (name_of(&object), look(&object));
-                report(seen.get(&name), &now, &enqueue);
-                listed.insert(name, now);
+                listed.insert(name_of(&object), look(&object));
             }
             Ok(Event::InitDone) => {
-                // An object that is missing in the new list was deleted while the watch was interrupted.
                 let before = std::mem::replace(&mut seen, std::mem::take(&mut listed));
+                for (name, now) in &seen {
+                    report(before.get(name), now, &enqueue);
+                }
+                // An object that is missing in the new list was deleted while the watch was interrupted.
                 for (name, gone) in before {
                     if !seen.contains_key(&name) {
                         gone.route.related.iter().for_each(&enqueue);
@@ -320,16 +323,21 @@ fn hash_metadata(meta: &ObjectMeta, hasher: &mut impl Hasher) {
     meta.uid.hash(hasher);
     meta.generation.hash(hasher);
     meta.labels.hash(hasher);
+    hash_annotations(meta, hasher);
+    meta.finalizers.hash(hasher);
+    meta.deletion_timestamp.is_some().hash(hasher);
+    for owner in meta.owner_references.iter().flatten() {
+        (&owner.api_version, &owner.kind, &owner.name, &owner.uid).hash(hasher);
+    }
+}
+
+/// Hashes the annotations that can require a pass.
+pub(crate) fn hash_annotations(meta: &ObjectMeta, hasher: &mut impl Hasher) {
     for annotation in meta.annotations.iter().flatten() {
         // Only capo-rs writes this annotation. A pass after each write would not wait for the time of the next try.
         if annotation.0 != creations::ANNOTATION {
             annotation.hash(hasher);
         }
-    }
-    meta.finalizers.hash(hasher);
-    meta.deletion_timestamp.is_some().hash(hasher);
-    for owner in meta.owner_references.iter().flatten() {
-        (&owner.api_version, &owner.kind, &owner.name, &owner.uid).hash(hasher);
     }
 }
 

@@ -10,7 +10,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    ADDRESS_FINALIZER, FINALIZER, creation, kubernetes, network,
+    ADDRESS_FINALIZER, FINALIZER, RECORDED_NAME, kubernetes, network,
     observation::Observed,
     openstack,
     pass::{Action, Pass},
@@ -28,7 +28,6 @@ use crate::{
         StepError, StepResult,
         identity::Identity,
         ipam::{self, IPAddress, IPAddressClaim, IPAddressSpec, NameReference, PoolReference},
-        uncertain_create::{UNANSWERED, uncertain_for},
     },
 };
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
@@ -83,14 +82,14 @@ impl Pass<'_> {
         report.network = Some(network);
         self.answer_claims(identity, observed, &plan.claims, &network_id, report)
             .await?;
-        let (ready, outcome) = report::readiness(observed, desired, &plan);
+        let (ready, outcome) = report::readiness(observed, desired, &plan, Timestamp::now());
         report.ready = Some(ready);
         Ok(Action::Settled(outcome))
     }
 
     /// Answers the claims in order. The report is updated after every step.
     async fn answer_claims(
-        &mut self,
+        &self,
         identity: &Identity,
         observed: &Observed,
         plans: &[PoolClaimPlan],
@@ -109,11 +108,8 @@ impl Pass<'_> {
                     )
                 }
                 PoolClaimPlan::Allocate { claim } => {
-                    // Every request gets a record of its own, because those before it may have taken minutes.
-                    let until = Timestamp::now() + UNANSWERED;
-                    self.record_creation(Some(until)).await?;
-                    let answer = self.allocate(identity, network).await;
-                    (claim, Some((self.end_creation(answer).await?, true)))
+                    let fip = self.allocate(identity, network).await?;
+                    (claim, Some((fip, true)))
                 }
             };
             let Some(claim) = observed.claims.get(*claim) else {
@@ -131,57 +127,32 @@ impl Pass<'_> {
             }
             self.answer(claim).await?;
         }
-        let allocated = plans
-            .iter()
-            .any(|plan| matches!(plan, PoolClaimPlan::Allocate { .. }));
-        if allocated || observed.creation_until.is_some_and(report::is_over) {
-            self.record_creation(None).await?;
-        }
         Ok(())
     }
 
-    /// Records on the pool until when a requested floating IP may still be created. `None` removes the record once the
-    /// result of the request is known.
-    async fn record_creation(&mut self, until: Option<Timestamp>) -> StepResult<()> {
-        let api = self.context.api(&self.name.namespace);
-        creation::record(&api, &mut self.object, until).await
-    }
-
-    async fn allocate(&self, identity: &Identity, network: &str) -> Result<FloatingIp, Error> {
+    async fn allocate(&self, identity: &Identity, network: &str) -> StepResult<FloatingIp> {
         let new = NewFloatingIp {
             floating_network_id: network.into(),
             floating_ip_address: None,
             port_id: None,
             description: self.names.description.clone(),
         };
-        let fip = identity
+        let kind = CloudObject::FloatingIp;
+        self.creations
+            .begin(FLOATING_IP_POOL_READY, kind, RECORDED_NAME)
+            .await?;
+        let answer = identity
             .cloud
             .create_floating_ip(&new, Priority::Settling)
-            .await?;
+            .await;
+        self.creations.settle(kind, RECORDED_NAME, &answer);
+        let fip = answer
+            .map_err(|e| openstack(Reason::OpenStackError, "Allocating a floating IP", &e))?;
         self.event(
             Verb::Create,
             &format!("Allocated floating IP {}", fip.address_or_id()),
         );
         Ok(fip)
-    }
-
-    /// Returns the floating IP from the answer to its creation. The record of a creation whose result is unknown gets
-    /// another end, because the request may have waited for its turn, and because an answered one is uncertain for a
-    /// shorter time. The record of a refused creation is removed.
-    async fn end_creation(&mut self, answer: Result<FloatingIp, Error>) -> StepResult<FloatingIp> {
-        match answer {
-            Ok(fip) => Ok(fip),
-            Err(error) => {
-                let until = Timestamp::now() + uncertain_for(error.status());
-                self.record_creation(error.maybe_done().then_some(until))
-                    .await?;
-                Err(openstack(
-                    Reason::OpenStackError,
-                    "Allocating a floating IP",
-                    &error,
-                ))
-            }
-        }
     }
 
     async fn tag(&self, identity: &Identity, fip: &FloatingIp) -> StepResult<()> {

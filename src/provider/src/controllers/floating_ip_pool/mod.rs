@@ -7,7 +7,6 @@
 //! the same as CAPO's, so that a pool can be migrated from CAPO and back.
 
 mod act;
-mod creation;
 mod names;
 mod network;
 mod observation;
@@ -28,6 +27,9 @@ pub(super) use watch::run;
 
 /// The controller's name in logs and metrics.
 const CONTROLLER: &str = "openstackfloatingippool";
+
+/// The name of a new floating IP in the record of creations, because Neutron chooses its address.
+const RECORDED_NAME: &str = "of the pool";
 
 /// The finalizer that keeps an `IPAddress` until its floating IP is released. The name is CAPO's.
 const ADDRESS_FINALIZER: &str =

@@ -50,7 +50,7 @@ pub(super) struct Observed {
     /// Whether Neutron supports tags.
     pub tags: bool,
     /// The time until which Neutron may still create a floating IP that was requested; `None` if the results of all
-    /// requests are known.
+    /// requests are known. The time may be over.
     pub creation_until: Option<Timestamp>,
     /// Whether the pool is being deleted.
     pub deleting: bool,

@@ -5,19 +5,23 @@ use std::{collections::BTreeSet, net::IpAddr};
 use kube::{Resource, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
 
 use super::{
-    ADDRESS_FINALIZER, creation, kubernetes,
+    ADDRESS_FINALIZER, RECORDED_NAME, kubernetes,
     observation::{Address, Found, Observed},
     openstack,
     pass::Pass,
     validate::Desired,
 };
-use crate::reconcile::{
-    SharedContext, StepResult,
-    capi::{self, CLUSTER_NAME_LABEL},
-    finalizer,
-    identity::Identity,
-    ipam::{IPAddress, IPAddressClaim},
-    name_of,
+use crate::{
+    kubernetes::events::CloudObject,
+    reconcile::{
+        SharedContext, StepResult,
+        capi::{self, CLUSTER_NAME_LABEL},
+        creations::described,
+        finalizer,
+        identity::Identity,
+        ipam::{IPAddress, IPAddressClaim},
+        name_of,
+    },
 };
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
 use capo_core::{Priority, Reason};
@@ -47,8 +51,9 @@ impl Pass<'_> {
             .list(&list)
             .await
             .map_err(|e| kubernetes("Listing IPAddresses", &e))?;
+        let created = described(CloudObject::FloatingIp, RECORDED_NAME);
         let mut observed = Observed {
-            creation_until: creation::recorded(&self.object),
+            creation_until: context.pool_creations.until(&self.name, &created),
             deleting: self.object.metadata.deletion_timestamp.is_some(),
             ..Observed::default()
         };

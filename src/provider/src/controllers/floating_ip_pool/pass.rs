@@ -16,7 +16,7 @@ use super::{
 use crate::{
     controllers::{Context, Outcome},
     kubernetes::{conditions::kind::FLOATING_IP_POOL_READY, patch::write_status},
-    reconcile::{StepResult, identity, name_of, start::Start},
+    reconcile::{StepResult, creations::Creations, identity, name_of, start::Start},
     subject::Subject,
 };
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
@@ -28,17 +28,13 @@ pub(super) fn pass(
     context: Arc<Context>,
 ) -> BoxFuture<'static, Outcome> {
     async move {
-        let name = name_of(&*object);
-        let pass = Pass {
-            names: PoolNames::of(&name),
-            name,
-            context: &context,
-            object: (*object).clone(),
-            authentication: None,
-        };
         match Start::of(object.meta(), FINALIZER, false) {
-            Start::Gone | Start::Moved | Start::Paused => Outcome::Done,
-            Start::Delete | Start::Apply => pass.run().await,
+            Start::Gone => {
+                context.pool_creations.forget(&name_of(&*object));
+                Outcome::Done
+            }
+            Start::Moved | Start::Paused => Outcome::Done,
+            Start::Delete | Start::Apply => Pass::new(&context, (*object).clone()).run().await,
         }
     }
     .boxed()
@@ -62,17 +58,43 @@ pub(super) struct Pass<'a> {
     pub(super) context: &'a Context,
     /// The object as it was last read or written.
     pub(super) object: OpenStackFloatingIPPool,
+    /// The recorder of the floating IPs that the pass creates.
+    pub(super) creations: Creations<OpenStackFloatingIPPool>,
     /// Whether OpenStack accepts the credentials; `None` if no sign-in was tried.
     authentication: Option<ConditionState>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
+    fn new(context: &'a Context, object: OpenStackFloatingIPPool) -> Self {
+        let name = name_of(&object);
+        let uncertain = &context.pool_creations;
+        uncertain.load(&object, &name);
+        let api = context.api(&name.namespace);
+        Self {
+            names: PoolNames::of(&name),
+            creations: Creations::new(api, &object, uncertain, &context.events),
+            name,
+            context,
+            object,
+            authentication: None,
+        }
+    }
+
     async fn run(mut self) -> Outcome {
         let mut report = Report::default();
-        let ended = self.reconcile(&mut report).await;
-        let outcome = match ended {
-            Ok(Action::Removed) => return Outcome::Done,
-            Ok(Action::Settled(outcome)) => outcome,
+        let ended = match self.reconcile(&mut report).await {
+            Ok(Action::Removed) => {
+                self.context.pool_creations.forget(&self.name);
+                return Outcome::Done;
+            }
+            Ok(Action::Settled(outcome)) => Ok(outcome),
+            Err(error) => Err(error),
+        };
+        let recorded = self.creations.record(FLOATING_IP_POOL_READY).await;
+        self.creations
+            .take_written(&mut self.object, &self.context.replaced);
+        let outcome = match ended.and_then(|outcome| recorded.map(|()| outcome)) {
+            Ok(outcome) => outcome,
             Err(error) => {
                 error
                     .outcome

@@ -32,8 +32,8 @@ pub(super) enum PoolClaimPlan {
         /// Index in [`Observed::claims`].
         claim: usize,
     },
-    /// The `IPAddress` of an earlier claim of the same name still exists. The claim gets another one once that one is
-    /// deleted.
+    /// An `IPAddress` of the claim's name is being deleted, or belongs to an earlier claim of that name. The claim gets
+    /// another one once that one is deleted.
     Waits {
         /// The claim's name.
         claim: String,
@@ -204,7 +204,7 @@ fn is_of_earlier_claim(address: &IPAddress, claim: &IPAddressClaim) -> bool {
 }
 
 /// The time until which a recorded creation may still be carried out; `None` if that time is over.
-fn in_doubt(observed: &Observed, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn in_doubt(observed: &Observed, now: Timestamp) -> Option<Timestamp> {
     observed.creation_until.filter(|until| *until > now)
 }
 

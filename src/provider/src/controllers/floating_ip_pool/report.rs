@@ -7,13 +7,12 @@ use serde_json::Value;
 
 use super::{
     observation::Observed,
-    plan::{PoolClaimPlan, PoolPlan, Shortage, failed},
+    plan::{PoolClaimPlan, PoolPlan, Shortage, failed, in_doubt},
     validate::Desired,
 };
 use crate::{
     controllers::Outcome,
     kubernetes::conditions::{Conditions, kind},
-    reconcile::uncertain_create::UNANSWERED,
 };
 use capo_api::{v1alpha1::OpenStackFloatingIPPool, v1beta2::NetworkStatus};
 use capo_core::{ConditionState, FailureClass, Reason};
@@ -103,10 +102,6 @@ pub(super) fn status(
     serde_json::to_value(&status).unwrap_or_default()
 }
 
-pub(super) fn is_over(until: Timestamp) -> bool {
-    until <= Timestamp::now()
-}
-
 fn in_doubt_text(until: Timestamp) -> String {
     format!(
         "The answer to the allocation of a floating IP was lost; until {until:.0} it is looked for and no other one is \
@@ -130,6 +125,7 @@ pub(super) fn readiness(
     observed: &Observed,
     desired: &Desired,
     plan: &PoolPlan,
+    now: Timestamp,
 ) -> (ConditionState, Outcome) {
     let (mut blocked, mut waiting) = (Vec::new(), Vec::new());
     for plan in &plan.claims {
@@ -141,8 +137,8 @@ pub(super) fn readiness(
     }
     let waiting_text = (!waiting.is_empty()).then(|| {
         format!(
-            "IPAddresses of earlier IPAddressClaims with the names of these ones still exist, and these claims get an \
-             address once those are deleted: {}",
+            "IPAddresses with the names of these IPAddressClaims are being deleted, or belong to earlier claims of the same \
+             names; the claims get an address once those IPAddresses are deleted: {}",
             waiting.join(", ")
         )
     });
@@ -154,12 +150,12 @@ pub(super) fn readiness(
     let settled = if let Some(text) = &waiting_text {
         // A watch shows when the IPAddresses are gone.
         Outcome::wait(Reason::Deleting, text.clone(), Duration::from_mins(1))
-    } else if observed.creation_until.is_some_and(|until| !is_over(until)) {
-        // The next pass removes the record once the creation can't happen any more.
+    } else if let Some(until) = in_doubt(observed, now) {
+        // The creation can't happen any more then, so the next pass removes the record.
         Outcome::wait(
             Reason::Ready,
-            "The record of the last allocation is removed in two minutes",
-            UNANSWERED,
+            format!("The record of the last allocation is removed at {until:.0}"),
+            until.duration_since(now).unsigned_abs(),
         )
     } else {
         Outcome::Done
@@ -205,11 +201,18 @@ pub(super) fn deleting(left: &[String], plan: &PoolPlan, report: &mut Report) ->
     let (message, pause) = if let Some(Shortage::InDoubt { until }) = plan.shortage {
         (in_doubt_text(until), 5)
     } else {
-        let waits = format!(
-            "The pool is deleted once these IPAddresses are deleted; they exist as long as their IPAddressClaims do: {}",
-            left.join(", ")
-        );
-        let texts: Vec<String> = [waits].into_iter().chain(held_text(&plan.held)).collect();
+        let claimed: Vec<&str> = left
+            .iter()
+            .filter(|address| !plan.held.contains(address))
+            .map(String::as_str)
+            .collect();
+        let waits = (!claimed.is_empty()).then(|| {
+            format!(
+                "The pool is deleted once these IPAddresses are deleted; they exist as long as their IPAddressClaims do: {}",
+                claimed.join(", ")
+            )
+        });
+        let texts: Vec<String> = waits.into_iter().chain(held_text(&plan.held)).collect();
         // A watch shows when the addresses are gone. No watch shows when a floating IP is free.
         (texts.join(". "), 60)
     };
@@ -267,6 +270,54 @@ mod tests {
     }
 
     #[test]
+    fn a_deletion_names_what_its_addresses_wait_for() {
+        let left = ["a", "b"].map(str::to_owned);
+        let empty = PoolPlan::of(
+            &Observed::default(),
+            &Desired::default(),
+            Timestamp::UNIX_EPOCH,
+        );
+        for (held, claimed, used) in [
+            (&left[..0], Some("do: a, b"), None),
+            (&left[1..], Some("do: a."), Some("has them: b")),
+            (&left[..], None, Some("has them: a, b")),
+        ] {
+            let plan = PoolPlan {
+                held: held.to_vec(),
+                ..empty.clone()
+            };
+            let mut report = Report::default();
+            deleting(&left, &plan, &mut report);
+            let text = report.ready.unwrap().message;
+            assert_eq!(
+                text.contains("as long as their"),
+                claimed.is_some(),
+                "{text}"
+            );
+            assert!(text.contains(claimed.unwrap_or_default()), "{text}");
+            assert_eq!(text.contains("still in use"), used.is_some(), "{text}");
+            assert!(text.ends_with(used.unwrap_or("b")), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_record_of_an_allocation_is_looked_at_when_it_ends() {
+        let observed = Observed {
+            creation_until: Some(Timestamp::UNIX_EPOCH + Duration::from_secs(65)),
+            ..Observed::default()
+        };
+        let now = Timestamp::UNIX_EPOCH + Duration::from_secs(5);
+        let desired = Desired::default();
+        let plan = PoolPlan::of(&observed, &desired, now);
+        let (_, outcome) = readiness(&observed, &desired, &plan, now);
+        let Outcome::Wait { after, message, .. } = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!(after, Duration::from_mins(1));
+        assert!(message.ends_with("at 1970-01-01T00:01:05Z"), "{message}");
+    }
+
+    #[test]
     fn a_pool_is_ready_and_not_done_while_a_claim_waits_for_an_earlier_one_of_its_name() {
         let waits = PoolClaimPlan::Waits {
             claim: "a".to_owned(),
@@ -279,7 +330,8 @@ mod tests {
                 Timestamp::UNIX_EPOCH,
             )
         };
-        let (ready, outcome) = readiness(&Observed::default(), &Desired::default(), &plan);
+        let (observed, desired) = (Observed::default(), Desired::default());
+        let (ready, outcome) = readiness(&observed, &desired, &plan, Timestamp::UNIX_EPOCH);
         assert_eq!(ready.reason, Reason::Ready);
         assert!(ready.message.ends_with(": a"), "{}", ready.message);
         assert!(matches!(outcome, Outcome::Wait { .. }), "{outcome:?}");

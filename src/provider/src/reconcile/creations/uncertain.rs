@@ -87,6 +87,15 @@ impl UncertainCreations {
         owners.try_for_each(|owner| self.check(condition, owner, what))
     }
 
+    /// The time until which the creation of `what` for `owner` may still be carried out; `None` if no such creation is
+    /// known. The time may be over.
+    pub(crate) fn until(&self, owner: &ObjectName, what: &str) -> Option<Timestamp> {
+        let known = self.0.lock();
+        let pending = known.get(owner)?;
+        let times = [what, EVERY].map(|what| pending.get(what).copied());
+        times.into_iter().flatten().max()
+    }
+
     pub(super) fn set(&self, owner: &ObjectName, what: &str, until: Timestamp) {
         let mut known = self.0.lock();
         let pending = known.entry(owner.clone()).or_default();
@@ -166,6 +175,19 @@ mod tests {
         assert!(of_other.is_ok());
         assert!(may_create(&uncertain, "network c1", now + UNANSWERED));
         assert_eq!(uncertain.record(&name, now + UNANSWERED), None);
+    }
+
+    #[test]
+    fn the_end_of_the_uncertainty_is_the_latest_one_that_is_known() {
+        let (name, now) = (ObjectName::new("n", "c1"), Timestamp::now());
+        let uncertain = UncertainCreations::default();
+        assert_eq!(uncertain.until(&name, "network c1"), None);
+        uncertain.load_at(&object(Some("?")), &name, now);
+        assert_eq!(uncertain.until(&name, "network c1"), Some(now + UNANSWERED));
+        let later = now + UNANSWERED * 2;
+        uncertain.set(&name, "network c1", later);
+        assert_eq!(uncertain.until(&name, "network c1"), Some(later));
+        assert_eq!(uncertain.until(&name, "router c1"), Some(now + UNANSWERED));
     }
 
     #[test]

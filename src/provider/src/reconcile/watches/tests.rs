@@ -96,6 +96,35 @@ async fn a_record_of_creations_enqueues_nothing_and_another_annotation_its_objec
     assert_eq!(seen, [own("a"), related("a"), own("a")]);
 }
 
+/// A pass that began before the end of a list would find the objects of the list before in the store.
+#[tokio::test]
+async fn nothing_is_enqueued_before_a_list_is_complete() {
+    let enqueued = Mutex::new(0);
+    let events = vec![
+        Event::Init,
+        Event::InitApply(pod("a", 1, "x")),
+        Event::InitDone,
+        Event::Init,
+        Event::InitApply(pod("a", 2, "x")),
+        Event::InitApply(pod("b", 1, "x")),
+        Event::InitDone,
+    ];
+    let at_last_list = Mutex::new(Vec::new());
+    let events = stream::iter(events).inspect(|_| at_last_list.lock().push(*enqueued.lock()));
+    let look = |pod: &Pod| Tracked {
+        fingerprints: fingerprints_of(pod, &|_: &Pod, _: &mut DefaultHasher| ()),
+        has_status: true,
+        route: Route {
+            own: vec![own(&pod.name_any())],
+            related: Vec::new(),
+        },
+    };
+    let count = |_: &Target| *enqueued.lock() += 1;
+    Box::pin(follow(events.map(Ok), look, count)).await;
+    assert_eq!(at_last_list.into_inner(), [0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(enqueued.into_inner(), 3);
+}
+
 #[tokio::test]
 async fn a_removed_status_enqueues_its_object_and_the_first_status_does_not() {
     let seen = enqueued(vec![
