@@ -22,7 +22,10 @@ use crate::{
         ipam::{IPAddress, IPAddressClaim, IPAddressClaimSpec, PoolReference},
     },
 };
-use capo_api::{GROUP, v1alpha1::OpenStackServer};
+use capo_api::{
+    GROUP,
+    v1alpha1::{OpenStackFloatingIPPool, OpenStackServer},
+};
 use capo_core::ids::{FloatingIpId, PortId};
 use capo_core::{ConditionState, FailureClass, Priority, Reason};
 use capo_openstack::{
@@ -102,6 +105,15 @@ pub(super) async fn claimed(
         ClaimPlan::Use(ip) => return Ok(Some(ip)),
         ClaimPlan::Create => create_claim(object, &name, &namespace, context).await?,
         ClaimPlan::Wait => {}
+        ClaimPlan::NoAddress { answer } if pool.kind == OpenStackFloatingIPPool::kind(&()) => {
+            let message = format!(
+                "IPAddressClaim {name} names IPAddress {answer}, which does not exist; {} {} gives it another one",
+                pool.kind, pool.name
+            );
+            // The pool's answer names an IPAddress of the same name, so no watch shows it.
+            let (reason, pause) = (Reason::WaitingForIPAMProvider, Duration::from_secs(10));
+            return Err(wait(reason, message, pause));
+        }
         ClaimPlan::NoAddress { answer } => return Err(bad_answer(&answer, "which does not exist")),
         ClaimPlan::UnusableAddress { answer, text } => {
             let message = format!("whose address is \"{text}\"; an IP address is needed");

@@ -117,6 +117,14 @@ impl IdsOfOthers {
         self.servers.get(id)
     }
 
+    /// Those of the ids that are among these ones.
+    fn among(&self, servers: &[ServerId], ports: &[PortId]) -> Self {
+        let mut ids = self.clone();
+        ids.servers.retain(|id, _| servers.contains(id));
+        ids.ports.retain(|id, _| ports.contains(id));
+        ids
+    }
+
     /// Whether the volumes of an object's names belong to another object. They do if only the other one has got as far
     /// as a server. Ports come before volumes, so they also do if only the other one has ports.
     fn hold_volumes_of(&self, progress: &Progress) -> bool {
@@ -157,6 +165,25 @@ mod tests {
             }
             let held = others.hold_volumes_of(&progress);
             assert_eq!(held, expected, "{progress:?} {others:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_in_another_project_holds_no_volumes() {
+        let holder = ObjectName::new("first", "m1");
+        let others = IdsOfOthers {
+            servers: [("3".into(), holder.clone())].into(),
+            ports: [("4".into(), holder)].into(),
+        };
+        for (servers, ports, expected) in [
+            (vec![], vec![], false),
+            (vec!["1".into()], vec!["2".into()], false),
+            (vec!["1".into(), "3".into()], vec![], true),
+            (vec![], vec!["4".into()], true),
+        ] {
+            let here = others.among(&servers, &ports);
+            let held = here.hold_volumes_of(&Progress::default());
+            assert_eq!(held, expected, "{servers:?} {ports:?}");
         }
     }
 }

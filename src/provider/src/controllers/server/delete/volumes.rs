@@ -1,26 +1,29 @@
 //! The volumes of a deletion. Nova deletes attached volumes with their server, but not those of a server that was never
 //! created. A volume that only has the name of one of the object's volumes stays, and an event names it.
 
+use std::time::Instant;
+
 use kube::Resource;
 
 use super::{
     super::{
-        StepError, StepResult, ambiguous,
+        IdsOfOthers, StepError, StepResult, ambiguous,
         creations::described,
-        failed,
+        failed, instance,
         volume_plan::{SpecVolume, VolumeDeletionPlan, volume_deletion_plans},
     },
     Deletion, READ, waiting,
 };
 use crate::{kubernetes::events::CloudObject, reconcile::server_names};
 use capo_api::{v1alpha1::OpenStackServerSpec, v1beta2::BlockDeviceType};
-use capo_core::{FailureClass, Priority, Reason};
-use capo_openstack::volume::Volume;
+use capo_core::{FailureClass, Priority, Reason, ids::PortId};
+use capo_openstack::{network::PortFilter, volume::Volume};
 
 impl Deletion<'_> {
     /// Deletes the volumes that were created for the object.
     pub(super) async fn volumes(&self) -> StepResult<()> {
-        let held_by_another = self.ids_of_others.hold_volumes_of(self.progress);
+        let held_by_another = self.ids_of_others.hold_volumes_of(self.progress)
+            && self.others_here().await?.hold_volumes_of(self.progress);
         let mut left = false;
         let mut kept = Vec::new();
         for wanted in spec_volumes(&self.owner.name, &self.object.spec) {
@@ -63,6 +66,28 @@ impl Deletion<'_> {
             self.report_kept(&volume);
         }
         Ok(())
+    }
+
+    /// The servers and ports of other objects of this name that are in this project. Objects in another project have
+    /// other volumes.
+    async fn others_here(&self) -> StepResult<IdsOfOthers> {
+        let servers = instance::named(self.cloud, &self.owner.name, Instant::now()).await?;
+        let ids: Vec<PortId> = self.ids_of_others.ports.keys().cloned().collect();
+        let mut ports = Vec::new();
+        if !ids.is_empty() {
+            let filter = PortFilter {
+                ids,
+                project_id: Some(self.project.clone()),
+                ..PortFilter::default()
+            };
+            ports = self
+                .cloud
+                .ports(&filter, READ)
+                .await
+                .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+        }
+        let ports: Vec<PortId> = ports.into_iter().map(|port| port.id).collect();
+        Ok(self.ids_of_others.among(&servers, &ports))
     }
 
     /// Publishes that a volume with the name of one of the object's volumes stays.
