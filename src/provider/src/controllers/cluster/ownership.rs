@@ -4,7 +4,7 @@
 use kube::ResourceExt;
 
 use crate::{
-    controllers::{Context, capi},
+    controllers::{Context, capi, project_match::recorded},
     kubernetes::conditions::kind,
     reconcile::{StepError, StepResult, cluster_names::Names, name_of},
 };
@@ -23,22 +23,23 @@ pub(super) fn cluster_name(object: &OpenStackCluster) -> Option<String> {
 }
 
 /// Returns an error for the younger of two Clusters whose OpenStack objects would have the same names, so that its pass
-/// does not use the other one's objects.
+/// neither uses nor deletes the other one's objects. One that has recorded the project of its objects goes first: a
+/// restore or a move gives all objects new creation times.
 pub(super) fn ensure_names_are_unique(
     context: &Context,
     object: &OpenStackCluster,
     names: &Names,
 ) -> StepResult<()> {
     let name = name_of(object);
-    let age = |object: &OpenStackCluster| {
+    let rank = |object: &OpenStackCluster| {
         let created = object.metadata.creation_timestamp.as_ref().map(|t| t.0);
-        (created, name_of(object))
+        (recorded(object).is_none(), created, name_of(object))
     };
-    let own = age(object);
+    let own = rank(object);
     let older = context.stores.openstack_clusters.state_filter(|other| {
         let other_names = cluster_name(other)
             .map(|cluster| Names::new(&other.namespace().unwrap_or_default(), &cluster));
-        other_names.as_ref() == Some(names) && name_of(other) != name && age(other) < own
+        other_names.as_ref() == Some(names) && name_of(other) != name && rank(other) < own
     });
     let Some(other) = older.first() else {
         return Ok(());

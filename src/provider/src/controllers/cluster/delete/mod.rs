@@ -21,6 +21,7 @@ use super::{
     bastion,
     desired::DesiredCluster,
     observe,
+    ownership::ensure_names_are_unique,
     pass::{Pass, PublishedFacts, forget},
     project,
     step_context::StepContext,
@@ -43,6 +44,16 @@ impl Pass<'_> {
     /// Deletes everything that was created for the cluster, once no Machine is left.
     pub(in crate::controllers::cluster) async fn delete(mut self) -> Outcome {
         self.not_paused();
+        if let Err(refused) = ensure_names_are_unique(self.context, &self.object, &self.names()) {
+            // Whatever has these names belongs to the other cluster. This one has never created anything.
+            let note = format!(
+                "Nothing was deleted in OpenStack. {}",
+                refused.state.message
+            );
+            let (events, reason) = (&self.context.events, Reason::AmbiguousMatch);
+            events.warning(&self.reference(), reason, "Delete", &note);
+            return Box::pin(self.end_deletion()).await;
+        }
         let name = self.full_name();
         let (desired, problems) = validate::read(&name, self.names(), &self.object.spec);
         let facts = self.gather_facts().await;
@@ -95,15 +106,7 @@ impl Pass<'_> {
                 self.cached.project = Some(identity.project.clone());
                 let context = self.step_context(identity, &desired, SOON);
                 match take_down(&mut self, &context).await {
-                    Ok(()) => {
-                        let context = self.context;
-                        self.take_written();
-                        let written = context.set_finalizer(&mut self.object, FINALIZER, false);
-                        return match written.await {
-                            Ok(()) => forget(context, &self.name),
-                            Err(error) => Outcome::kubernetes("Writing the finalizer", &error),
-                        };
-                    }
+                    Ok(()) => return Box::pin(self.end_deletion()).await,
                     Err(step_error) => {
                         self.record_creations().await;
                         deleting(&mut self, step_error.state.message.clone());
@@ -114,6 +117,17 @@ impl Pass<'_> {
             }
         }
         self.end().await
+    }
+
+    /// Removes the finalizer and forgets the cluster.
+    async fn end_deletion(mut self) -> Outcome {
+        let context = self.context;
+        self.take_written();
+        let written = context.set_finalizer(&mut self.object, FINALIZER, false);
+        match written.await {
+            Ok(()) => forget(context, &self.name),
+            Err(error) => Outcome::kubernetes("Writing the finalizer", &error),
+        }
     }
 }
 
