@@ -63,13 +63,14 @@ async fn the_name_servers_of_the_subnet_and_their_order_follow_the_spec() {
 async fn a_rule_takes_the_place_of_one_that_is_the_same_for_neutron() {
     const CREATE: &str = "security_group_rule_create";
     const DELETE: &str = "security_group_rule_delete";
-    let rule = |ports: &Value| {
-        let mut rule = json!({"name": "all-tcp", "direction": "ingress", "etherType": "IPv4", "protocol": "tcp"});
-        json_patch::merge(&mut rule, ports);
+    let rule = |more: &Value| {
+        let mut rule = json!({"name": "all", "direction": "ingress", "etherType": "IPv4"});
+        json_patch::merge(&mut rule, more);
         json!({"managedSecurityGroups": {"controlPlaneNodesSecurityGroupRules": [rule]}})
     };
     let mut spec = without_load_balancer();
-    json_patch::merge(&mut spec, &rule(&json!({})));
+    let all_ports = json!({"protocol": "tcp", "portRangeMin": 1, "portRangeMax": 65535});
+    json_patch::merge(&mut spec, &rule(&all_ports));
     let (environment, made) = start("changed-rule", spec).await;
     let group = &made["status"]["controlPlaneSecurityGroup"]["id"];
     // The ports that every address may reach.
@@ -89,19 +90,35 @@ async fn a_rule_takes_the_place_of_one_that_is_the_same_for_neutron() {
         ports
     };
     let api: [Option<i64>; 2] = [Some(6443); 2];
+    // Neutron stores a rule for the ports 1 to 65535 without ports, and to it both are the same rule.
     assert_eq!(open(), [[None, None], api]);
-
-    // To Neutron a rule without ports is one for the ports 1 to 65535.
+    let of_rules = |mark| {
+        let calls = environment.cloud.control().calls_since(mark);
+        let of_rules = calls
+            .into_iter()
+            .filter(|call| [CREATE, DELETE].contains(&call.label.as_str()));
+        let answers = of_rules.map(|call| (call.label, call.status));
+        answers.collect::<Vec<_>>()
+    };
     let mark = environment.cloud.control().last_call();
-    let all_ports = json!({"portRangeMin": 1, "portRangeMax": 65535});
-    let changed = change(&environment, rule(&all_ports)).await;
+    let mut described = all_ports.clone();
+    described["description"] = json!("Neutron does not compare it");
+    for same in [described, json!({"protocol": "tcp"})] {
+        let changed = change(&environment, rule(&same)).await;
+        assert!(is(&changed, "SecurityGroupsReady", "True"));
+    }
+    assert_eq!(of_rules(mark), []);
+
+    // To Neutron, ip and hopopt are the protocol 0.
+    change(&environment, rule(&json!({"protocol": "ip"}))).await;
+    let mark = environment.cloud.control().last_call();
+    let changed = change(&environment, rule(&json!({"protocol": "hopopt"}))).await;
     assert!(is(&changed, "SecurityGroupsReady", "True"));
-    assert_eq!(open(), [[Some(1), Some(65_535)], api]);
-    let calls = environment.cloud.control().calls_since(mark);
-    let of_rules: Vec<_> = calls
+    assert_eq!(open(), [[None, None], api]);
+    let of_rules = of_rules(mark);
+    let of_rules: Vec<_> = of_rules
         .iter()
-        .filter(|call| [CREATE, DELETE].contains(&call.label.as_str()))
-        .map(|call| (call.label.as_str(), call.status))
+        .map(|(label, status)| (label.as_str(), *status))
         .collect();
     assert!(of_rules.contains(&(CREATE, Some(409))), "{of_rules:?}");
     // The rule is created again in the same pass.

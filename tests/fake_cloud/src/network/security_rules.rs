@@ -100,6 +100,12 @@ pub(super) fn canonical(body: &Row) -> Result<Row, Reply> {
     rule.insert("protocol".into(), json!(protocol));
     let prefix = prefix(&rule, ipv6)?;
     rule.insert("remote_ip_prefix".into(), json!(prefix));
+    // All ports are stored as none, before anything is checked.
+    if rule["port_range_min"] == 1 && rule["port_range_max"] == 65_535 {
+        for end in ["port_range_min", "port_range_max"] {
+            rule.insert(end.into(), Value::Null);
+        }
+    }
     ports(&rule, protocol.as_deref())?;
     let remotes = [
         "remote_ip_prefix",

@@ -84,6 +84,20 @@ pub async fn rules_are_compared_in_neutrons_own_spelling(under: &impl CloudUnder
     let after = cloud.create_security_group_rules(&[the_same], GATE).await;
     assert!(refused(after).is(FailureClass::Duplicate), "one by one");
 
+    let all_ports = NewSecurityGroupRule {
+        port_range_min: Some(1),
+        port_range_max: Some(65_535),
+        ..ingress(&group, EtherType::Ipv4, "udp", None)
+    };
+    let made = cloud
+        .create_security_group_rules(std::slice::from_ref(&all_ports), GATE)
+        .await
+        .unwrap();
+    let stored = (made[0].port_range_min, made[0].port_range_max);
+    assert_eq!(stored, (None, None), "all ports");
+    let again = cloud.create_security_group_rules(&[all_ports], GATE).await;
+    assert!(refused(again).is(FailureClass::Duplicate), "all ports");
+
     let born = NewSecurityGroupRule {
         direction: Direction::Egress,
         protocol: None,

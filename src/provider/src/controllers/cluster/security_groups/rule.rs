@@ -92,7 +92,15 @@ impl Rule {
     }
 }
 
-/// The canonical form of a range, as Neutron stores it. A text that is not a range stays as it is.
+/// The range of ports as Neutron stores it, which takes all ports, 1 to 65535, for no range.
+pub(crate) fn canonical_ports(min: Option<u32>, max: Option<u32>) -> (Option<u32>, Option<u32>) {
+    match (min, max) {
+        (Some(1), Some(65_535)) => (None, None),
+        range => range,
+    }
+}
+
+/// The canonical form of a range of addresses, as Neutron stores it. A text that is not a range stays as it is.
 pub(crate) fn canonical(range: &str) -> String {
     range.parse::<IpNet>().map_or_else(
         |_| {

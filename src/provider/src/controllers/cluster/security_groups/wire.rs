@@ -5,7 +5,7 @@ use super::{
     family::Family,
     plan::FoundRule,
     protocol::Protocol,
-    rule::{Direction, Remote, Rule},
+    rule::{Direction, Remote, Rule, canonical_ports},
 };
 use capo_core::ids::SecurityGroupId;
 use capo_openstack::network::{self, EtherType, NewSecurityGroupRule, SecurityGroupRule};
@@ -31,14 +31,18 @@ pub(crate) fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
     } else {
         Remote::Anywhere
     };
+    let port = |port: Option<i32>| port.and_then(|port| port.try_into().ok());
+    // A Neutron from before 2019 shows all ports as they were written.
+    let (port_min, port_max) =
+        canonical_ports(port(found.port_range_min), port(found.port_range_max));
     Some(FoundRule {
         id: found.id.clone(),
         rule: Rule {
             direction,
             family,
             protocol: Protocol::parse(found.protocol.as_deref(), family),
-            port_min: found.port_range_min.and_then(|port| port.try_into().ok()),
-            port_max: found.port_range_max.and_then(|port| port.try_into().ok()),
+            port_min,
+            port_max,
             remote,
         },
     })
@@ -85,6 +89,22 @@ mod tests {
         let rule = json!({"id": "r", "direction": "ingress", "ethertype": "IPv4", (field): value});
         let rule: SecurityGroupRule = from_value(rule).unwrap();
         found_rule(&rule).unwrap().rule.remote
+    }
+
+    #[test]
+    fn all_ports_are_no_range() {
+        for (min, max, expected) in [
+            (json!(1), json!(65_535), (None, None)),
+            (Value::Null, Value::Null, (None, None)),
+            (json!(1), json!(65_534), (Some(1), Some(65_534))),
+            (json!(2), json!(65_535), (Some(2), Some(65_535))),
+        ] {
+            let rule = json!({"id": "r", "direction": "ingress", "ethertype": "IPv4", "protocol": "tcp",
+                "port_range_min": min, "port_range_max": max});
+            let rule: SecurityGroupRule = from_value(rule).unwrap();
+            let found = found_rule(&rule).unwrap().rule;
+            assert_eq!((found.port_min, found.port_max), expected, "{min} {max}");
+        }
     }
 
     #[test]

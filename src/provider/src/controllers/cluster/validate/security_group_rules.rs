@@ -6,7 +6,7 @@ use crate::controllers::cluster::{
     security_groups::{
         family::Family,
         protocol::Protocol,
-        rule::{Direction, Remote, Rule},
+        rule::{Direction, Remote, Rule, canonical_ports},
     },
 };
 use crate::reconcile::cluster_names::Role;
@@ -86,13 +86,15 @@ fn read(
         port.filter(|port| *port > 0)
             .and_then(|port| u32::try_from(port).ok())
     };
+    let (port_min, port_max) =
+        canonical_ports(port(spec.port_range_min), port(spec.port_range_max));
     Some(DesiredUserRule {
         rule: Rule {
             direction,
             family,
             protocol: Protocol::parse(spec.protocol.as_deref(), family),
-            port_min: port(spec.port_range_min),
-            port_max: port(spec.port_range_max),
+            port_min,
+            port_max,
             remote,
         },
         groups,
