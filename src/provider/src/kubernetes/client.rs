@@ -13,6 +13,7 @@ use kube::{
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tokio::time::{sleep, timeout};
+use tower::timeout::TimeoutLayer;
 
 use capo_core::backoff::ExponentialBackoff;
 
@@ -21,7 +22,12 @@ use super::{
     request_count::{RequestCount, RequestObserver},
 };
 
-/// The time limit for one answer.
+/// The time limit for the head of an answer. The API server itself ends a request after this time, and the head of a
+/// watch comes at once. Without a limit, a request whose connection died unnoticed would hold its pass for ever.
+const HEAD: Duration = Duration::from_mins(1);
+/// The time limit for the next bytes of an answer, longer than a watch lasts.
+const SILENCE: Duration = Duration::from_secs(330);
+/// The time limit for the answer of a check.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The time between two checks whether the API still answers.
 const CHECK: Duration = Duration::from_secs(5);
@@ -74,6 +80,9 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
     // Every caller decides about its own retries. The retries of the client would take minutes and are not logged.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
+    config.read_timeout = Some(SILENCE);
+    // An idle connection that is used again has all of that time.
+    config.reset_reader_on_write = true;
     Ok(config)
 }
 
@@ -105,7 +114,9 @@ pub(crate) fn client(
     let host = config.cluster_url.authority();
     let host = host.map(ToString::to_string).unwrap_or_default();
     let count = RequestCount::new(observer, host);
-    let client = ClientBuilder::try_from(config)?.with_layer(&count);
+    let client = ClientBuilder::try_from(config)?
+        .with_layer(&TimeoutLayer::new(HEAD))
+        .with_layer(&count);
     Ok(match budget {
         Some(budget) => client.with_layer(&budget).build(),
         None => client.build(),
@@ -190,6 +201,25 @@ async fn version(client: &Client) -> Result<(), NoAnswer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Ignored;
+
+    impl RequestObserver for Ignored {
+        fn kubernetes_request(&self, _: &str, _: &http::Method, _: Option<u16>, _: Duration) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_never_answered_ends_after_a_minute() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", silent.local_addr().unwrap());
+        let config = Config::new(address.parse().unwrap());
+        let client = client(config, Arc::new(Ignored), None).unwrap();
+        let begun = tokio::time::Instant::now();
+        let request = Request::get("/api/v1/pods").body(Vec::new()).unwrap();
+        assert!(client.request_text(request).await.is_err());
+        assert_eq!(begun.elapsed().as_secs(), HEAD.as_secs());
+    }
 
     #[test]
     fn only_the_kubeconfig_names_a_proxy_of_the_kubernetes_api() {

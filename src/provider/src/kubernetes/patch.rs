@@ -213,8 +213,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_status_belongs_to_the_generation_that_wwith_reconciled_generation_whatever_was_written_meanwhile()
-     {
+    async fn a_status_belongs_to_the_generation_that_was_reconciled_whatever_was_written_meanwhile()
+    {
         // The object gets another spec before the first patch.
         let server = ConflictOnce::new(template("2", 3), template("2", 3));
         let api: Api<OpenStackClusterTemplate> = Api::namespaced(server.client(), "n");

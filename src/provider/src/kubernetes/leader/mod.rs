@@ -139,7 +139,9 @@ impl Election {
             sleep(self.timing.retry_period).await;
             let deadline = self.renewed + self.timing.renew_deadline;
             loop {
-                match self.attempt(deadline).await {
+                // An attempt whose connection has died unnoticed leaves time for another one.
+                let limit = Instant::now() + self.timing.renew_deadline / 3;
+                match self.attempt(limit.min(deadline)).await {
                     Attempt::Held => break,
                     Attempt::HeldByOther(holder) => {
                         tracing::error!(
@@ -224,9 +226,7 @@ impl Election {
             }
             Err(_) => {
                 self.known = None;
-                Attempt::Failed(kube::Error::Service(
-                    "no answer before the renew deadline".into(),
-                ))
+                Attempt::Failed(kube::Error::Service("no answer in time".into()))
             }
         }
     }

@@ -14,9 +14,13 @@ use capo_openstack::LeaseToken;
 const RETRY: Duration = Duration::from_millis(10);
 
 fn candidate(server: &LeaseServer) -> Election {
+    candidate_with(server, Duration::from_secs(40))
+}
+
+fn candidate_with(server: &LeaseServer, renew_deadline: Duration) -> Election {
     let timing = Timing {
         lease_duration: Duration::from_mins(1),
-        renew_deadline: Duration::from_secs(40),
+        renew_deadline,
         retry_period: RETRY,
     };
     let token = LeaseToken::not_held();
@@ -50,6 +54,24 @@ async fn led_until_stopped(server: &LeaseServer, treatment: Treatment) -> Electi
     });
     assert_eq!(ended.0, Ended::Stopped);
     election
+}
+
+#[tokio::test]
+async fn a_renewal_without_an_answer_is_repeated_before_the_deadline() {
+    let server = LeaseServer::default();
+    let deadline = Duration::from_millis(1_500);
+    let mut election = candidate_with(&server, deadline);
+    election.acquire().await;
+    server.treats(Treatment::WritesUnanswered);
+    let stop = CancellationToken::new();
+    let ended = tokio::join!(election.hold(&stop), async {
+        // The next renewal is under way, and its answer never arrives.
+        sleep(RETRY * 20).await;
+        server.treats(Treatment::Answered);
+        sleep(deadline).await;
+        stop.cancel();
+    });
+    assert_eq!(ended.0, Ended::Stopped);
 }
 
 #[tokio::test]
