@@ -177,15 +177,18 @@ pub fn store_as(definition: &mut Value, wanted: conversion::Version) -> Result<b
     Ok(changed)
 }
 
-/// The step to take for one object.
-#[derive(Debug, Clone, PartialEq)]
+/// The step to take for one object. It has no content of the object, because the steps of all objects of a kind are
+/// decided before the first one is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rewrite {
     /// The object needs no step.
     None,
     /// Read the whole object, then patch it with [`without_stash`].
     DropStash,
-    /// Send this merge patch. An empty one makes the API server write the object in its storage version.
-    Patch(Value),
+    /// Read the object's metadata, then patch it with [`without_unserved_managers`].
+    CleanManagedFields,
+    /// Send an empty merge patch. It makes the API server write the object in its storage version.
+    Store,
 }
 
 /// Judges an object by its metadata.
@@ -201,19 +204,18 @@ pub fn rewrite(definition: &Definition, metadata: &ObjectMeta, phases: Phases) -
     {
         return Rewrite::DropStash;
     }
-    if phases.managed_fields
-        && let Some(patch) = without_unserved_managers(definition, metadata)
-    {
-        return Rewrite::Patch(patch);
+    if phases.managed_fields && without_unserved_managers(definition, metadata).is_some() {
+        return Rewrite::CleanManagedFields;
     }
     if phases.storage_version && definition.has_old_objects() {
-        return Rewrite::Patch(json!({}));
+        return Rewrite::Store;
     }
     Rewrite::None
 }
 
-/// The merge patch that removes managed fields of versions of this API group that are not served.
-fn without_unserved_managers(definition: &Definition, metadata: &ObjectMeta) -> Option<Value> {
+/// The merge patch that removes managed fields of versions of this API group that are not served. `None` if the object
+/// has no such fields.
+pub fn without_unserved_managers(definition: &Definition, metadata: &ObjectMeta) -> Option<Value> {
     let entries = metadata.managed_fields.as_ref()?;
     let is_served = |api_version: &str| match api_version.split_once('/') {
         Some((GROUP, version)) => definition.served.iter().any(|served| served == version),
@@ -298,10 +300,7 @@ mod tests {
     fn objects_are_rewritten_while_an_old_version_may_be_stored() {
         let plain = metadata(json!({"name": "a"}));
         let old = definition(&["v1beta1", "v1beta2"]);
-        assert_eq!(
-            rewrite(&old, &plain, Phases::ALL),
-            Rewrite::Patch(json!({}))
-        );
+        assert_eq!(rewrite(&old, &plain, Phases::ALL), Rewrite::Store);
         let new = definition(&["v1beta2"]);
         assert!(!new.has_old_objects());
         assert_eq!(rewrite(&new, &plain, Phases::ALL), Rewrite::None);
@@ -353,17 +352,18 @@ mod tests {
         let definition = definition(&["v1beta2"]);
         let of = |entries: &[&Value]| {
             let object = metadata(json!({"resourceVersion": "3", "managedFields": entries}));
-            rewrite(&definition, &object, Phases::ALL)
+            (
+                rewrite(&definition, &object, Phases::ALL),
+                without_unserved_managers(&definition, &object),
+            )
         };
-        assert_eq!(of(&[&new, &other]), Rewrite::None);
-        assert_eq!(
-            of(&[&old, &new]),
-            Rewrite::Patch(json!({"metadata": {"resourceVersion": "3", "managedFields": [new]}}))
-        );
-        assert_eq!(
-            of(&[&old]),
-            Rewrite::Patch(json!({"metadata": {"resourceVersion": "3", "managedFields": [{}]}}))
-        );
+        let leaves = |left: Value| {
+            let patch = json!({"metadata": {"resourceVersion": "3", "managedFields": left}});
+            (Rewrite::CleanManagedFields, Some(patch))
+        };
+        assert_eq!(of(&[&new, &other]), (Rewrite::None, None));
+        assert_eq!(of(&[&old, &new]), leaves(json!([new])));
+        assert_eq!(of(&[&old]), leaves(json!([{}])));
     }
 
     #[test]
