@@ -12,6 +12,7 @@ use crate::{
     read_cache::{ReadCache, aged::Aged},
     request::Call,
     send::budget::Budget,
+    send::paging::PageSizes,
     send::transport::Transport,
     service::{ApiVersion, Service},
     session::discovery::{self, VersionDocument},
@@ -43,6 +44,7 @@ pub(crate) struct CloudInner {
     pub(crate) load_balancer_version: Aged<ApiVersion>,
     pub(crate) network_extensions: Aged<Arc<BTreeSet<String>>>,
     pub(crate) read_cache: ReadCache,
+    pub(crate) page_sizes: PageSizes,
 }
 
 /// One budget per service.

@@ -16,6 +16,7 @@ use crate::{
     profile::{BudgetKey, CloudProfile, CredentialKey, ProfileError},
     read_cache::{ReadCache, aged::Aged},
     send::budget::{Budget, Level, Limits},
+    send::paging::PageSizes,
     send::transport::Transport,
     service::Service,
     session::token::TokenSource,
@@ -182,6 +183,7 @@ impl Clouds {
             load_balancer_version: Aged::default(),
             network_extensions: Aged::default(),
             read_cache: ReadCache::default(),
+            page_sizes: PageSizes::default(),
         })
     }
 }

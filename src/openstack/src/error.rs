@@ -22,6 +22,7 @@ struct Content {
     retry_after: Option<Duration>,
     request_id: Option<String>,
     maybe_done: bool,
+    too_large: bool,
 }
 
 impl Error {
@@ -41,6 +42,7 @@ impl Error {
             retry_after: None,
             request_id: None,
             maybe_done: false,
+            too_large: false,
         }))
     }
 
@@ -61,6 +63,11 @@ impl Error {
 
     pub(crate) fn with_maybe_done(mut self, maybe_done: bool) -> Self {
         self.0.maybe_done = maybe_done;
+        self
+    }
+
+    pub(crate) fn with_too_large(mut self, too_large: bool) -> Self {
+        self.0.too_large = too_large;
         self
     }
 
@@ -105,6 +112,11 @@ impl Error {
     /// repeats the call.
     pub fn maybe_done(&self) -> bool {
         self.0.maybe_done
+    }
+
+    /// Whether the service answered, and its answer was larger than the limit.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.0.too_large
     }
 
     /// The failure without the request's name. The text is stable.

@@ -59,6 +59,9 @@ pub(crate) struct Call {
     pub(crate) priority: Priority,
     /// The time at which the call was asked for, before any wait for a token, a version or the request budget.
     pub(crate) made: Instant,
+    /// Whether the caller requests a smaller page if the answer is too large. The service is then not taken to have
+    /// failed.
+    pub(crate) smaller_follows: bool,
 }
 
 impl Call {
@@ -78,6 +81,7 @@ impl Call {
             version: None,
             priority: Priority::Steady,
             made: Instant::now(),
+            smaller_follows: false,
         }
     }
 

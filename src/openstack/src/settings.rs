@@ -20,7 +20,7 @@ pub struct ClientSettings {
     /// Longest time in the queue of the request budget, and longest time from a caller's change to its last request.
     /// The second includes waits for a token and for the versions of a service.
     pub longest_wait: Duration,
-    /// Largest answer, in bytes.
+    /// Largest answer, in bytes. A list whose pages are larger is requested in smaller pages.
     pub body_cap: usize,
     /// PEM of the authorities to trust if the Secret has no `cacert`; `None` for the system's.
     pub ca_certs: Option<String>,

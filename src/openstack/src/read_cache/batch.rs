@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// The number of objects on one page of a list.
+/// The number of objects on one page of a list. Lists whose pages would be too large have smaller ones, which are not
+/// considered here.
 const PAGE: usize = 1000;
 
 /// An object is removed from the cache when no caller needed it for this time, which is longer than the pause between
@@ -91,7 +92,7 @@ pub(crate) struct Batch<K, V> {
     absent: Option<fn() -> V>,
     /// How many objects callers had requested lately when the last read was planned.
     awaited: u32,
-    /// The last list, if it had only one page.
+    /// The last list, if it had at most as many objects as one page.
     whole: Option<Whole<K, V>>,
 }
 

@@ -149,6 +149,7 @@ impl Cloud {
                         .with_retry_after(Some(retry_after))
                         .with_request_id(None)
                         .with_maybe_done(false)
+                        .with_too_large(false)
                 }
                 Refusal::TooLongAWait => {
                     let text = format!("waits for our own request budget of {}", call.service);
@@ -177,6 +178,10 @@ impl Cloud {
             Err((broken, _)) => *broken,
         };
         let (ending, concluded) = match result {
+            // The caller requests less, and only the answer to that shows whether the service works.
+            Err((_, error)) if call.smaller_follows && error.is_too_large() => {
+                (Ending::Abandoned, Err(error))
+            }
             Err((_, error)) => (Ending::Failed, Err(error)),
             Ok(answer) if answer.status == 401 => (Ending::Answered, Ok(Err(Unauthorized))),
             // Octavia, Nova and Glance answer a request for their versions with 300 Multiple Choices.
@@ -261,7 +266,8 @@ impl Cloud {
                     FailureClass::Transient,
                     format!("{}: {broken}", call.service),
                 )
-                .with_maybe_done(call.mutates() && broken.maybe_sent());
+                .with_maybe_done(call.mutates() && broken.maybe_sent())
+                .with_too_large(broken.is_too_large());
                 (broken.outcome(), error)
             })?;
             let redirected = matches!(answer.status, 301 | 302 | 307 | 308);

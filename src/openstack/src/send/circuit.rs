@@ -52,7 +52,8 @@ pub(crate) enum Ending {
     Failed,
     /// The service requested a pause.
     PauseRequested(Duration),
-    /// The caller was cancelled before the answer came.
+    /// The caller was cancelled before the answer came, or the answer to a list was too large and the caller requests
+    /// less of it. This does not show whether the service works.
     Abandoned,
 }
 

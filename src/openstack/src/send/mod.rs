@@ -5,6 +5,6 @@ mod call;
 pub(crate) mod circuit;
 pub(crate) mod classify;
 pub(crate) mod error_text;
-mod paging;
+pub(crate) mod paging;
 pub(crate) mod retry_after;
 pub(crate) mod transport;

@@ -3,12 +3,14 @@
 //! The links that services send lack the filters (Octavia) or name another host (behind a proxy). The client therefore
 //! only checks whether there is a link, and sends the same query with the last id as its marker.
 
-use std::marker::PhantomData;
+use std::{collections::HashMap, marker::PhantomData, time::Duration};
 
+use parking_lot::Mutex;
 use serde::{
     Deserialize,
     de::{DeserializeOwned, DeserializeSeed},
 };
+use tokio::time::Instant;
 
 use crate::{
     cloud::Cloud,
@@ -21,13 +23,43 @@ use capo_core::FailureClass;
 /// The number of objects per page that is requested. Services reduce it to their own limit.
 const PAGE: usize = 1000;
 
-/// A page without links that is shorter than this is taken for the last one. Nothing in it shows whether it is, and
-/// another request for every list would almost never find more. An operator who sets Nova's `max_limit` (1000 by
-/// default) to less than this hides server groups from capo-rs, as docs/support-matrix.md says.
+/// If the answer is too large, the page is requested again with this fraction of its size. To an administrator, Nova's
+/// list shows the user data of each server.
+const FRACTION: usize = 4;
+
+/// No smaller pages are requested: if the answer is too large even so, the service ignores the limit.
+const SMALLEST_PAGE: usize = 10;
+
+/// How long lists are requested in smaller pages before whole ones are tried again. The objects or the rights of the
+/// credentials may have changed by then.
+const SMALLER_FOR: Duration = Duration::from_hours(1);
+
+/// A page without links that is shorter than this, and shorter than requested, is taken for the last one. Nothing in it
+/// shows whether it is, and another request for every list would almost never find more. An operator who sets Nova's
+/// `max_limit` (1000 by default) to less than this hides server groups from capo-rs, as docs/support-matrix.md says.
 const SMALLEST_LIMIT: usize = 50;
 
-/// The largest number of pages. A longer list is a fault of the service.
+/// The largest number of whole pages, and of accordingly more smaller ones. A longer list is a fault of the service.
 const MOST_PAGES: usize = 100;
+
+/// The sizes of the pages of those lists whose whole pages were too large, by the name of the call, and when each size
+/// was found.
+#[derive(Debug, Default)]
+pub(crate) struct PageSizes(Mutex<HashMap<&'static str, (usize, Instant)>>);
+
+impl PageSizes {
+    fn of(&self, request: &'static str) -> usize {
+        let sizes = self.0.lock();
+        sizes
+            .get(request)
+            .filter(|(_, found)| found.elapsed() < SMALLER_FOR)
+            .map_or(PAGE, |(size, _)| *size)
+    }
+
+    fn keep(&self, request: &'static str, size: usize) {
+        self.0.lock().insert(request, (size, Instant::now()));
+    }
+}
 
 #[derive(Deserialize)]
 struct Id {
@@ -61,15 +93,19 @@ impl Cloud {
         call: Call,
         key: &'static str,
     ) -> Result<Vec<T>, Error> {
-        let call = call.query("limit", PAGE.to_string());
+        let mut size = self.0.page_sizes.of(call.request);
         let mut all = Vec::new();
         let mut marker: Option<String> = None;
-        for _ in 0..MOST_PAGES {
+        let mut pages = 0;
+        while pages < most_pages(size) {
+            pages += 1;
             let mut page_call = call.clone();
             if let Some(marker) = &marker {
                 page_call = page_call.query("marker", marker.clone());
             }
-            let (page, last) = self.send(&page_call, |body| page::<T>(body, key)).await?;
+            let (page, last) = self
+                .page(&page_call, &mut size, |body| page::<T>(body, key))
+                .await?;
             let none = page.value.is_empty();
             all.extend(page.value);
             if !page.more || none {
@@ -89,15 +125,15 @@ impl Cloud {
         call: Call,
         key: &'static str,
     ) -> Result<Vec<T>, Error> {
+        let mut size = self.0.page_sizes.of(call.request);
         let mut all: Vec<T> = Vec::new();
         let mut last_seen: Option<String> = None;
-        for _ in 0..MOST_PAGES {
-            let page_call = call
-                .clone()
-                .query("limit", PAGE.to_string())
-                .query("offset", all.len().to_string());
+        let mut pages = 0;
+        while pages < most_pages(size) {
+            pages += 1;
+            let page_call = call.clone().query("offset", all.len().to_string());
             let (page, last) = self
-                .send(&page_call, |body| {
+                .page(&page_call, &mut size, |body| {
                     Ok((found::<Vec<T>>(body, key)?.value, last_id(body, key)?))
                 })
                 .await?;
@@ -107,7 +143,7 @@ impl Cloud {
             }
             // The service's page limit may be smaller than the requested one, so a page that is shorter than requested
             // need not be the last one. One that is shorter than any usual limit is.
-            let complete = page.len() < SMALLEST_LIMIT;
+            let complete = page.len() < SMALLEST_LIMIT.min(size);
             all.extend(page);
             if complete {
                 return Ok(all);
@@ -115,6 +151,34 @@ impl Cloud {
             last_seen = last;
         }
         Err(Self::endless(&call))
+    }
+
+    /// One page with up to `size` objects. If the answer is too large, `size` is reduced, for the rest of the list and
+    /// for later lists of this kind, and the same page is requested again.
+    async fn page<T>(
+        &self,
+        call: &Call,
+        size: &mut usize,
+        read: impl Fn(&[u8]) -> Result<T, serde_json::Error> + Copy + Send,
+    ) -> Result<T, Error> {
+        let known = *size;
+        loop {
+            let smaller = Some(*size / FRACTION).filter(|smaller| *smaller >= SMALLEST_PAGE);
+            let mut page_call = call.clone().query("limit", size.to_string());
+            page_call.smaller_follows = smaller.is_some();
+            let page = self.send(&page_call, read).await;
+            if let (Err(error), Some(smaller)) = (&page, smaller)
+                && error.is_too_large()
+            {
+                *size = smaller;
+                continue;
+            }
+            // A size that did not help is not kept.
+            if page.is_ok() && *size < known {
+                self.0.page_sizes.keep(call.request, *size);
+            }
+            return page;
+        }
     }
 
     fn endless(call: &Call) -> Error {
@@ -125,6 +189,11 @@ impl Cloud {
             format!("{}: the list has no end", call.service),
         )
     }
+}
+
+/// The largest number of pages of this size.
+fn most_pages(size: usize) -> usize {
+    MOST_PAGES * PAGE / size
 }
 
 fn found<T: DeserializeOwned>(

@@ -83,6 +83,11 @@ impl TransportError {
         }
     }
 
+    /// Whether the answer is larger than the limit.
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(self, Self::TooLarge(_))
+    }
+
     pub(crate) fn outcome(&self) -> CallOutcome {
         match self {
             Self::ConnectTimedOut | Self::TimedOut(_) => CallOutcome::TimedOut,
