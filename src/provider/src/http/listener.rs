@@ -254,8 +254,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -270,8 +268,10 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let serving = listener.serve(stop.clone(), |request| async move {
-            if request.uri().path() == "/slow" {
-                tokio::time::sleep(Duration::from_millis(300)).await;
+            match request.uri().path() {
+                "/slow" => tokio::time::sleep(Duration::from_millis(300)).await,
+                "/never" => std::future::pending().await,
+                _ => {}
             }
             text(StatusCode::OK, "answered")
         });
@@ -311,14 +311,12 @@ mod tests {
         })
         .await;
         let mut open = TcpStream::connect(address).await.unwrap();
-        open.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        open.write_all(b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n")
             .await
             .unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let begun = Instant::now();
         stop.cancel();
         serving.await.unwrap();
-        assert!(begun.elapsed() < Duration::from_millis(200));
     }
 
     #[tokio::test]
