@@ -12,7 +12,7 @@ use crate::{
     read_cache::{ReadCache, aged::Aged},
     request::Call,
     send::budget::Budget,
-    send::paging::PageSizes,
+    send::page_sizes::PageSizes,
     send::transport::Transport,
     service::{ApiVersion, Service},
     session::discovery::{self, VersionDocument},

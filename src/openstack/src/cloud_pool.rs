@@ -16,7 +16,7 @@ use crate::{
     profile::{BudgetKey, CloudProfile, CredentialKey, ProfileError},
     read_cache::{ReadCache, aged::Aged},
     send::budget::{Budget, Level, Limits},
-    send::paging::PageSizes,
+    send::page_sizes::PageSizes,
     send::transport::Transport,
     service::Service,
     session::token::TokenSource,

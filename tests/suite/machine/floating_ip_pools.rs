@@ -273,8 +273,8 @@ async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
     assert_eq!(environment.calls("floating_ip_create"), 2);
 }
 
-/// The change that records an allocation until this time. A time that can't be read counts as 130 s from the start of the
-/// next process on.
+/// The change that records an allocation until this time. A time that can't be read counts as 130 s from the start of
+/// the next process on.
 fn recorded_until(time: &str) -> Value {
     let record = json!({ALLOCATION: time}).to_string();
     json!({"metadata": {"annotations": {RECORD: record}}})

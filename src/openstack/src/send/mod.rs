@@ -5,6 +5,7 @@ mod call;
 pub(crate) mod circuit;
 pub(crate) mod classify;
 pub(crate) mod error_text;
-pub(crate) mod paging;
+pub(crate) mod page_sizes;
+mod paging;
 pub(crate) mod retry_after;
 pub(crate) mod transport;

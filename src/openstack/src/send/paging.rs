@@ -3,36 +3,28 @@
 //! The links that services send lack the filters (Octavia) or name another host (behind a proxy). The client therefore
 //! only checks whether there is a link, and sends the same query with the last id as its marker.
 
-use std::{collections::HashMap, marker::PhantomData, time::Duration};
+use std::marker::PhantomData;
 
-use parking_lot::Mutex;
 use serde::{
     Deserialize,
     de::{DeserializeOwned, DeserializeSeed},
 };
-use tokio::time::Instant;
 
 use crate::{
     cloud::Cloud,
     error::Error,
     request::Call,
+    send::page_sizes::PAGE,
     wire::{Found, Keyed},
 };
 use capo_core::FailureClass;
 
-/// The number of objects per page that is requested. Services reduce it to their own limit.
-const PAGE: usize = 1000;
-
-/// If the answer is too large, the page is requested again with this fraction of its size. To an administrator, Nova's
-/// list shows the user data of each server.
-const FRACTION: usize = 4;
+/// If the answer is too large, the page is requested again in its size divided by this number. To an administrator,
+/// Nova's list shows the user data of each server.
+const DIVISOR: usize = 4;
 
 /// No smaller pages are requested: if the answer is too large even so, the service ignores the limit.
 const SMALLEST_PAGE: usize = 10;
-
-/// How long lists are requested in smaller pages before whole ones are tried again. The objects or the rights of the
-/// credentials may have changed by then.
-const SMALLER_FOR: Duration = Duration::from_hours(1);
 
 /// A page without links that is shorter than this, and shorter than requested, is taken for the last one. Nothing in it
 /// shows whether it is, and another request for every list would almost never find more. An operator who sets Nova's
@@ -41,25 +33,6 @@ const SMALLEST_LIMIT: usize = 50;
 
 /// The largest number of whole pages, and of accordingly more smaller ones. A longer list is a fault of the service.
 const MOST_PAGES: usize = 100;
-
-/// The sizes of the pages of those lists whose whole pages were too large, by the name of the call, and when each size
-/// was found.
-#[derive(Debug, Default)]
-pub(crate) struct PageSizes(Mutex<HashMap<&'static str, (usize, Instant)>>);
-
-impl PageSizes {
-    fn of(&self, request: &'static str) -> usize {
-        let sizes = self.0.lock();
-        sizes
-            .get(request)
-            .filter(|(_, found)| found.elapsed() < SMALLER_FOR)
-            .map_or(PAGE, |(size, _)| *size)
-    }
-
-    fn keep(&self, request: &'static str, size: usize) {
-        self.0.lock().insert(request, (size, Instant::now()));
-    }
-}
 
 #[derive(Deserialize)]
 struct Id {
@@ -163,7 +136,7 @@ impl Cloud {
     ) -> Result<T, Error> {
         let known = *size;
         loop {
-            let smaller = Some(*size / FRACTION).filter(|smaller| *smaller >= SMALLEST_PAGE);
+            let smaller = Some(*size / DIVISOR).filter(|smaller| *smaller >= SMALLEST_PAGE);
             let mut page_call = call.clone().query("limit", size.to_string());
             page_call.smaller_follows = smaller.is_some();
             let page = self.send(&page_call, read).await;
