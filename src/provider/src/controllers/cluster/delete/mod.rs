@@ -45,7 +45,7 @@ impl Pass<'_> {
     pub(in crate::controllers::cluster) async fn delete(mut self) -> Outcome {
         self.not_paused();
         if let Err(refused) = ensure_names_are_unique(self.context, &self.object, &self.names()) {
-            // Whatever has these names belongs to the other cluster. This one has never created anything.
+            // Whatever has these names belongs to the other cluster.
             let note = format!(
                 "Nothing was deleted in OpenStack. {}",
                 refused.state.message
